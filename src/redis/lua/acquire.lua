@@ -29,8 +29,8 @@ if packed and not packed.err then
       for i, part in ipairs(values) do values[i] = #part .. ':' .. part end
       return 'own ' .. times .. ' 0 0 ' .. table.concat(values)
     end
-  -- The ticket follows 'UNTIL CLAIM 0 FLAG '. It is cut out here, because a capture would also slow down acquires
-  -- without contention.
+  -- The ticket follows 'UNTIL CLAIM 0 FLAG ', which has six characters beside UNTIL and CLAIM. It is cut out here,
+  -- because a capture would also slow down acquires without contention.
   elseif holder ~= '-' and holder ~= id and deadline + 0 > now and argv[3] == '0' and
     string.sub(rest, #expiry + #claim + 7) + 0 < now and not (state and type(redis.pcall('HLEN', state)) == 'table') then
     local queue, position = key .. '{queue}', 0
@@ -55,8 +55,8 @@ mark_responsive(s, id)
 -- An operator may have deleted the state of the lock, but not the key of its contributions.
 if s.fresh and state and redis.call('EXISTS', s.key .. '{bound}') == 1 then use_pending(s) end
 if s.holder == '' and s.pending then process_pending(s) end
--- A try comes after all waiters, so these are granted the lock first. Any other attempt enters the queue before the
--- lock is granted, because its former ticket may be the lowest.
+-- All waiters come before a try, so they are granted the lock first. Any other attempt enters the queue before the lock
+-- is granted, because its former ticket may be the lowest.
 if s.holder == '' and s.waiting > 0 and ARGV[3] == 'try' then grant_next(s, id) end
 
 local position

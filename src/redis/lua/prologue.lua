@@ -1,26 +1,26 @@
 -- The functions for the scripts of locks. This text follows common.lua.
 --
--- The scripts of a lock declare one key, the hash of the lock. The names of its other keys begin with that name, so a
--- cluster would store them together: KEY{queue}, a sorted set (waiters by ticket), and KEY{done}, a sorted set (for
--- each slot, the fence of the last release). ARGV[1] is the prefix of the wake channels. Times are in microseconds,
--- durations in ARGV in milliseconds. Invariant after each script: the lock has a holder, or there are no waiters, or
--- the answer reports that there is more to do.
+-- The scripts of a lock declare the hash of the lock; for a monitor, also that of its state. The names of the other
+-- keys begin with that of the lock, so a cluster would store them together: KEY{queue}, a sorted set (waiters by
+-- ticket), and KEY{done}, a sorted set (for each slot, the fence of the last release). ARGV[1] is the prefix of the
+-- wake channels. Times are in microseconds, durations in ARGV in milliseconds. Invariant after each script: the lock
+-- has a holder, or there are no waiters, or the answer reports that there is more to do.
 --
 -- The field `state` of the hash is `2 HOLDER FENCE CLOCK DEADLINE UNTIL CLAIM SKEW FLAGS TICKET`, see docs/protocol.md.
 -- The ordinary path of a script, which runs before this text, reads it with one command and writes it with one.
 --
 -- A lock with conditions has more keys: for each condition KEY{sleepers}CONDITION, a sorted set (waiters by ticket),
 -- and KEY{conditions}. The hash has a mark for each notified waiter, with the name of the condition, until the end of
--- the waiter's critical section. A monitor has its state in another hash, which is a second key of the scripts that
--- read or write it, and does not expire.
+-- the waiter's critical section. The hash with the state of a monitor does not expire.
 --
 -- The id of a transaction ends with a plus. As long as a transaction waits, in the queue or on a condition, the hash
 -- contains its plan. So a script that frees the lock can execute the transaction, if the state is among its keys.
 --
 -- The sorted set KEY{bound} contains pending records. The record of a contribution is 'ID AMOUNT FIELD CONDITION
--- STATE', and its score is the end of the lease. A script that undoes it adds the amount to the field of the state, and
--- notifies all waiters of the condition. If AMOUNT is `rest` or `one`, the record is a deferred notification: of all
--- waiters with tickets up to FIELD, or of one of them. As long as there are contributions, the lock does not expire.
+-- STATE', and its score is the end of the lease, or 2 if its process has ended the contribution. A script that undoes
+-- it adds the amount to the field of the state, and notifies all waiters of the condition. If AMOUNT is `rest` or
+-- `one`, the record is a deferred notification with the score 1: of all waiters with tickets up to FIELD, or of one of
+-- them. As long as there are contributions, the lock does not expire.
 --
 -- The server runs all of this for each call. The most expensive parts are reading and writing fields, creating
 -- functions, and converting between numbers and text. So numbers of the state remain text until they are needed; `+ 0`
@@ -102,7 +102,7 @@ local function save(s, lease, idle)
     -- The next script continues with the remaining conditions.
     if s.conditions and not refresh_conditions(s, ttl) then s.more = true else s.expiry = s.now + ttl * 1000 end
   else
-    -- A new key lives as long as the lock, which is expected to remember everything since it was created.
+    -- A new key lives as long as the lock, which has to remember everything since it was created.
     ttl = math.min(math.ceil((s.expiry - wall) / 1000), 2 ^ 53)  -- a damaged state may say anything
   end
   local flags = (s.waiting > 0 and 'w' or '') .. (s.conditions and 'c' or '') .. (s.pending and 'b' or '') ..
@@ -184,9 +184,10 @@ local function use_pending(s)
   note_key(s, s.key)
 end
 
--- Moves waiters of a condition to the end of the queue: the first connected one, or all. Returns true if the limit of
--- this call ended that early. A call that continues a notification receives the newest ticket at the time of the
--- notification, and skips later waiters. Otherwise, waiters whose predicate is false would be notified again and again.
+-- Moves waiters of a condition to the end of the queue: the first connected one, or all. Returns true if waiters may
+-- remain, because the call has reached its limit. A call that continues a notification receives the newest ticket at
+-- the time of the notification, and skips later waiters. Otherwise, waiters whose predicate is false would be notified
+-- again and again.
 local function notify_waiters(s, condition, all, newest)
   local key = waiters_on(s, condition)
   while looks > 0 do

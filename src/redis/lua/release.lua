@@ -31,6 +31,7 @@ if packed and not packed.err then
     if flags == '-' or channel and call('PUBSUB', 'NUMSUB', channel)[2] > 0 then
       local done = key .. '{done}'
       if call('ZADD', done, fence, slot) == 1 then call('PEXPIRE', done, math.ceil((expiry - now) / 1000)) end
+      -- One call in 64 forgets the releases of more than an hour ago.
       if now % 64 == 0 then call('ZREMRANGEBYSCORE', done, '-inf', now - 3600000000) end
       if not next then
         call('HSET', key, 'state', '2 - ' .. fence .. ' ' .. stamp .. ' 0 ' .. rest)

@@ -1,6 +1,6 @@
 -- Executes a transaction on the state of a monitor without a critical section. If the lock is held or has waiters, the
--- transaction waits, and the script that frees the lock in its turn executes it. If a script cannot decide a step, it
--- grants the lock to the client, which executes the transaction itself.
+-- transaction waits, and the script that frees the lock executes it when it is next. If a script cannot decide a step,
+-- it grants the lock to the client, which executes the transaction itself.
 --
 -- KEYS       lock, state
 -- ARGV       prefix, id, tries (the number of earlier copies), lease ms, claim ms, idle ms, since (the time at which
@@ -10,8 +10,8 @@
 --            the field; '=' and the value, or empty for none; the same for the value of a missing field; and two
 --            bounds: the least and the greatest value of a number, or two texts that certainly differ from the value,
 --            or both empty if any other text differs)
--- returns    released (the extra is its fence) | unmet | asleep (the extra is its ticket) | unknown (nothing was done
---            now), or like acquire. A message reports the outcome of a waiting transaction
+-- returns    released (the extra is its fence) | unmet | asleep (the extra is its ticket) | unknown (this call
+--            did nothing), or like acquire. A message reports the outcome of a waiting transaction
 -- repeated   answers released if it was executed, as long as the slot is remembered
 -- wakes      the notified waiters; the first waiter of the queue
 -- complexity O(steps + (notified + 1) log waiters + fields), and the same for each waiting transaction

@@ -111,7 +111,7 @@ namespace {
 void release_held(const std::shared_ptr<held_lock>& held, const listener& done)
 {
     // The base of an upgrade is released first, so that both are released when the handler runs.
-    (void)grant(held->base);
+    grant(held->base).unlock();
     if (!held->end())
         done->complete(turnstile::errc::lost);
     else if (!held->lock->core->post([held, done](session_engine& engine)

@@ -288,7 +288,7 @@ void protocol_client::on_acquire(attempt& it, script_answer& answer)
     if (!answer.extra.empty())
         it.position = answer.extra_number();
     enqueue(it, answer);
-    // A message with a grant arrived while the command was in flight.
+    // A message with a grant may have arrived while the command was in flight.
     enter_pending_grant(it);
 }
 

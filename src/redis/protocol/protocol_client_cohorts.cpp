@@ -39,7 +39,8 @@ void protocol_client::dismiss_envoy(const attempt& it)
     send_envoy(lock);
 }
 
-/// Passes the position or the lock of an attempt to the first parked attempt.
+/// Passes the position or the lock of an attempt to the caller of the first parked attempt. That attempt ends; the
+/// server continues to know the other one.
 void protocol_client::pass_to_parked(attempt& it)
 {
     const attempt_id next = *locks_.at(it.lock).parked.begin();

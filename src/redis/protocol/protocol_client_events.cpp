@@ -261,9 +261,9 @@ void protocol_client::arm_nudge(lock_id id, const script_answer& answer)
         static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(nudge_spread.count()));
     const local_time later = milliseconds(std::min(head.position, nudge_positions) + 1);
     local_time left(std::max<std::int64_t>(answer.deadline - answer.now, 0));
-    // Waiters of a condition need no deadline: the client asks once per lease, in case a message was lost. A lock
-    // without a holder has an empty queue. So if the answer is `asleep`, transactions that the client believes to be in
-    // the queue also wait on a condition.
+    // Waiters of a condition need no deadline: the client asks once per lease, in case a message was lost. The client
+    // may believe that a transaction is in the queue although it waits on a condition. If one waiter is asleep and the
+    // lock has no holder, the queue is empty, so all of them are.
     const bool nobody_queues = answer.status == status::asleep && answer.deadline == 0;
     if (lock.on_condition == lock.waiters.size() || nobody_queues)
     {

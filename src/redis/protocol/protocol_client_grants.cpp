@@ -113,7 +113,7 @@ void protocol_client::hold(attempt& it, const grant_report& given, local_time ex
     timers_.set(timer::loss, it.id, it.loss_at, it.expires);
     if (it.units.changes_sent != it.units.changes)
         return timers_.set(timer::renewal, it.id, it.renewal_at, now_);
-    // Without renewal, a grant is still confirmed once, because each grant starts with a claim lease.
+    // Each grant starts with a claim lease. So even without renewal, it is renewed once, to its full lease.
     if (!options.renew && given.span >= options.lease)
         return timers_.set(timer::renewal, it.id, it.renewal_at, never);
     const local_time span = guards_.lease_in_force ? given.span : local_time(options.lease);
@@ -127,7 +127,8 @@ void protocol_client::hold(attempt& it, const grant_report& given, local_time ex
                 late ? now_ : std::max(begun + local_time(part), now_));
 }
 
-/// Reports that the lock is lost, and releases it at the server, which then need not wait for the end of the lease.
+/// Reports that the lock is lost. If the server does not know that, the release informs it, so that the next waiter need
+/// not wait for the end of the lease.
 void protocol_client::lose(attempt& it, loss_reason why)
 {
     clear_timers(it);

@@ -226,7 +226,8 @@ struct protocol_client_records
         std::set<std::pair<std::int64_t, attempt_id>> waiters;
         std::size_t on_condition = 0;
         local_time nudge_at = never;
-        // The attempt that represents the parked attempts of a cohort at the server; 0 only if there are none.
+        // The attempt that represents the parked attempts of a cohort at the server; 0 only if no attempt is
+        // parked.
         attempt_id envoy = 0;
         std::set<attempt_id> parked;
         // The latest end of the envoy's run.

@@ -85,7 +85,7 @@ public:
     /// For a mutex, its position in the order of async_lock_all().
     const std::string order;
 
-    /// The client's name of the lock; 0 before its first use. Belongs to the session's strand.
+    /// The client's number of the lock; 0 before its first use. Belongs to the session's strand.
     lock_id id = 0;
     /// Whether the public object has been destroyed. Belongs to the session's strand.
     bool forgotten = false;

@@ -52,8 +52,8 @@ struct lock_operation
 
     std::shared_ptr<lock_handle> lock;
     std::optional<std::chrono::nanoseconds> limit;
-    /// The error with which the operation completes if it was withdrawn. None at the time limit of a lock, which an
-    /// empty grant reports; `timed_out` for a permanent take, which has no grant.
+    /// The error with which the operation completes if it was withdrawn. At the time limit, a lock has no error, but an
+    /// empty grant; a permanent take has no grant, but the error `timed_out`.
     error_code withdrawal_error;
     lock_request wants;
     /// For a wait on a condition: the condition, and the lock that it releases.
@@ -141,7 +141,7 @@ public:
     /// Receives the result of a script that was run once: an error, or the texts of its reply.
     using script_handler = std::function<void(error_code, const std::vector<std::string>&)>;
 
-    /// Runs a script that belongs to no attempt, once the session is connected. It is not repeated.
+    /// Waits until the session is connected, and then runs a script that belongs to no attempt. It is not repeated.
     void run_once(std::string_view name, std::vector<std::string> keys,
                   std::vector<std::string> arguments, script_handler done);
     void ready(listener done);

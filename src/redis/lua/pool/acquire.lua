@@ -2,8 +2,8 @@
 --
 -- KEYS       pool
 -- ARGV       prefix, id, mode (queue, try), ticket (hint; 0 for none), lease ms, claim ms, idle ms, capacity, units
---            outside (both for a new pool), seen fence, units, whether the client accepts another capacity (adopt,
---            agreed, or empty)
+--            outside (of a new pool), seen fence, units, whether the client accepts an existing pool with another
+--            capacity (adopt, agreed, or empty)
 -- returns    own | queued | busy | impossible | mismatch | foreign | missing | wrongtype. The extra is the position of
 --            a new waiter; or for a mismatch, the capacity of the pool
 -- repeated   answers as the first call did, with the same grant or the same position
@@ -17,7 +17,7 @@ local state = redis.pcall('HGET', key, 'state')
 
 -- The ordinary path needs no function of the prologue: the units are available, no waiter and no unresponsive
 -- connection is known, no grace is in force, no lease has expired, the clock has not gone back, and the keys live
--- long enough.
+-- long enough. During a grace, `claim ms` is not a number.
 local held, fence, clock, rest, outside, expiry, claim, skew, capacity, origin = string.match(
   type(state) == 'string' and state or '',
   '^2 (%d+) (%d+) %d+ (%d+) ((%d+) (%d+) (%d+) (%d+) 0 %- (%d+) (%-?%d+) .*)$')
@@ -43,7 +43,7 @@ end
 -- common.lua and prologue.lua stand here
 local s, why = open(key, wall, ARGV[6], ARGV[8], ARGV[9], state)
 if not s then return why end
--- A repeated command was accepted before.
+-- A repetition need not agree with the capacity: the first command did.
 if not agrees(s, tonumber(ARGV[8]), ARGV[12]) and not holding(s, id) and not wanted(s, id) then
   return answer(s, 'mismatch', 0, nil, text(s.capacity))
 end
@@ -51,7 +51,7 @@ if not possible(s, units) then return answer(s, 'impossible') end
 expire_grants(s)
 mark_responsive(s, id)
 local known = holding(s, id) or wanted(s, id) and redis.call('ZSCORE', s.queue, id)
--- A try comes after all waiters, so these are granted their units first. Any other attempt enters the queue before a
+-- All waiters come before a try, so they are granted their units first. Any other attempt enters the queue before a
 -- grant, because its former ticket may be the lowest.
 if s.head and ARGV[3] == 'try' then grant_next(s, id) end
 
