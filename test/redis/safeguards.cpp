@@ -247,7 +247,7 @@ const std::vector<safeguard>& all_safeguards()
          138},
         {"a transaction is executed once",
          nullptr,
-         {{"transact", "if carried and carried + 0 > seen + 0 then return",
+         {{"transact", "if executed and executed + 0 > seen + 0 then return",
            "if false then return"}},
          with_states(under({cut, zombies, half_open})),
          "the state has been changed",

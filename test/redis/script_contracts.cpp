@@ -82,7 +82,7 @@ BOOST_AUTO_TEST_CASE(each_script_has_a_complete_head)
     // Locks and pools each have a script for every operation but seven in total, and two more for operators.
     // Directories have eight, gates three, job queues nine, and connections three.
     BOOST_TEST(script_names().size() ==
-               2 * (redis::detail::operation_count + 2) - 7 + 8 + 3 + 9 + 3);
+               2 * (redis::detail::number_of_operations + 2) - 7 + 8 + 3 + 9 + 3);
     for (const std::string& name : script_names())
         BOOST_TEST_CONTEXT(name)
         {
@@ -228,7 +228,7 @@ BOOST_AUTO_TEST_CASE(the_client_sends_what_the_scripts_take)
     contributor.answer(contributor.say(driven_client::status::released));
     contributor.pass(std::chrono::milliseconds(5100));
     sent["contributions"] = contributor.commands.at(0);
-    BOOST_TEST(sent.size() == redis::detail::operation_count - 1);
+    BOOST_TEST(sent.size() == redis::detail::number_of_operations - 1);
     check_numbers(sent, 1);
 }
 
@@ -241,7 +241,7 @@ BOOST_AUTO_TEST_CASE(the_client_sends_what_the_scripts_of_a_pool_take)
     client.read();
     for (const auto& each : client.commands)
         sent[std::string(name_of(each.op, each.kind))] = each;
-    BOOST_TEST(sent.size() == redis::detail::operation_count - 6);
+    BOOST_TEST(sent.size() == redis::detail::number_of_operations - 6);
     check_numbers(sent, 1);
 }
 

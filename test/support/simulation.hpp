@@ -133,7 +133,7 @@ struct simulation_result
     /// Transactions that waited, as counted by the server.
     std::uint64_t executed = 0;
     std::uint64_t scripts = 0;
-    std::array<std::uint64_t, redis::detail::operation_count> sent{};
+    std::array<std::uint64_t, redis::detail::number_of_operations> sent{};
     fault_coverage coverage{};
 };
 

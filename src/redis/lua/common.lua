@@ -3,7 +3,7 @@
 --
 -- ARGV[1] is the prefix of the wake channels. Times are in microseconds, durations in ARGV in milliseconds.
 local memory = 3600 * 1000000  -- the time for which releases and executed calls are remembered
-local looks = 512  -- the number of queue elements and steps of plans that this call may still process, over all objects
+local budget = 512  -- the number of queue elements and steps of plans that this call may still process, over all objects
 
 -- redis.call and `..` convert numbers more slowly, and `..` keeps only 14 digits.
 local format = string.format

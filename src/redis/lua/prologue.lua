@@ -190,11 +190,11 @@ end
 -- again and again.
 local function notify_waiters(s, condition, all, newest)
   local key = waiters_on(s, condition)
-  while looks > 0 do
+  while budget > 0 do
     if newest and not redis.call('ZRANGEBYSCORE', key, '-inf', newest, 'LIMIT', 0, 1)[1] then return false end
     local id = redis.call('ZPOPMIN', key)[1]
     if not id then return false end
-    looks = looks - 1
+    budget = budget - 1
     -- A transaction delays nobody, because the server executes it.
     local skipped = is_unresponsive(s, id) and string.byte(id, -1) ~= 43
     if is_connected(id) and not skipped then
@@ -256,8 +256,8 @@ local function process_pending(s)
   local last = s.holder ~= '' and '1' or s.grace and '2' or s.stamp
   local over = redis.call('ZRANGEBYSCORE', s.pending, '-inf', last, 'LIMIT', 0, 64)
   for _, record in ipairs(over) do
-    if looks <= 0 then s.more = true break end
-    looks = looks - 1
+    if budget <= 0 then s.more = true break end
+    budget = budget - 1
     local amount, field, condition, state = string.match(record, '^%S+ (%S+) (%S+) (%S+) (.*)$')
     local newest, failed = (amount == 'rest' or amount == 'one') and field, not state
     -- If the state or the field was deleted, there is nothing to undo.
@@ -334,9 +334,9 @@ local function execute(s, id, plan, at)
   local function exact(text)
     return text == '=0' and 0 or #text < 17 and tonumber(string.match(text, '^=(%-?[1-9]%d*)$'))
   end
-  local values, signals = {}, at + 4
-  local steps = signals + 2 * plan[at + 3]
-  looks = looks - (#plan - steps + 1) / 6
+  local values, first = {}, at + 4
+  local steps = first + 2 * plan[at + 3]
+  budget = budget - (#plan - steps + 1) / 6
   for i = steps, #plan, 6 do
     local what, field, value, least, most = plan[i], plan[i + 1], plan[i + 2], plan[i + 4], plan[i + 5]
     local was = values[field]
@@ -366,7 +366,7 @@ local function execute(s, id, plan, at)
     if value == '' then redis.call('HDEL', state, field)
     else redis.call('HSET', state, field, string.sub(value, 2)) end
   end
-  for i = signals, steps - 1, 2 do notify_or_defer(s, plan[i], plan[i + 1] == 'all') end
+  for i = first, steps - 1, 2 do notify_or_defer(s, plan[i], plan[i + 1] == 'all') end
   return 'released', fence
 end
 
@@ -406,8 +406,8 @@ local function grant_next(s, caller)
         return
       end
     end
-    looks = looks - 1
-    if looks <= 0 then break end
+    budget = budget - 1
+    if budget <= 0 then break end
   end
   s.more = true
 end

@@ -21,7 +21,7 @@ local time = call('TIME')
 local stamp = time[1] .. (#time[2] == 6 and time[2] or string.sub('00000' .. time[2], -6))  -- cheaper than format()
 local now = stamp + 0
 local key, id, tries, lease, slot, seen, condition = KEYS[1], argv[2], argv[3], argv[4], argv[9], argv[10], argv[11]
-local state, since, steps, size, carried, followed = KEYS[2], argv[7] + 0, 13 + 2 * argv[12], nil, nil, nil
+local state, since, steps, size, executed, overtaken = KEYS[2], argv[7] + 0, 13 + 2 * argv[12], nil, nil, nil
 local packed = redis.pcall('HGET', key, 'state')
 if packed and not packed.err and tries == '0' then
   local fence, clock, rest, expiry, claim = string.match(packed, '^2 %- (%d+) (%d+) 0 ((%d+) (%d+) 0 [-c] %d+)')
@@ -35,8 +35,8 @@ if packed and not packed.err and tries == '0' then
     for i, field in ipairs(fields) do
       if read[i] then values[field], size = '=' .. read[i], 1 end
     end
-    if size == 1 then carried, followed = call('ZSCORE', done, slot), call('ZSCORE', done, slot .. '/1') end
-    if size ~= 1 or followed or carried and carried + 0 > seen + 0 then result = nil end
+    if size == 1 then executed, overtaken = call('ZSCORE', done, slot), call('ZSCORE', done, slot .. '/1') end
+    if size ~= 1 or overtaken or executed and executed + 0 > seen + 0 then result = nil end
     -- As in execute().
     local function exact(text)
       return text == '=0' and 0 or #text < 17 and tonumber(string.match(text, '^=(%-?[1-9]%d*)$'))
@@ -77,14 +77,14 @@ if is_of_another_type(size) then return 'wrongtype' end
 local s, why = open(key, ARGV[5], now, packed)
 if not s then return why end
 s.state, s.size = state, size
-if carried == nil then carried = redis.call('ZSCORE', s.done, slot) end
-if carried and carried + 0 > seen + 0 then return answer(s, 'released', nil, format('%d', carried)) end
-if followed == nil then followed = redis.call('ZSCORE', s.done, slot .. '/' .. tries + 1) end
+if executed == nil then executed = redis.call('ZSCORE', s.done, slot) end
+if executed and executed + 0 > seen + 0 then return answer(s, 'released', nil, format('%d', executed)) end
+if overtaken == nil then overtaken = redis.call('ZSCORE', s.done, slot .. '/' .. tries + 1) end
 -- A copy must not be executed if it is so late that the lock may have forgotten an execution, or if a later copy came
 -- first.
 local late = s.now > since + math.min(lease * 1000, memory) and
   (s.fresh or since < s.now - memory or redis.call('HGET', s.key, 'born') + 0 > since)
-if late or followed then return answer(s, 'unknown') end
+if late or overtaken then return answer(s, 'unknown') end
 for i = 1, tries + 0 do
   redis.call('ZADD', s.done, s.stamp, slot .. '/' .. i)
   note_key(s, s.done)

@@ -12,23 +12,23 @@ namespace turnstile::redis::detail {
 
 namespace {
 
-constexpr std::array<std::string_view, operation_count> operation_names{
+constexpr std::array<std::string_view, number_of_operations> operation_names{
     "acquire", "release", "cancel", "renew",         "nudge",    "resync", "commit",
     "notify",  "requeue", "fetch",  "contributions", "transact", ""};
 
-constexpr std::array<std::string_view, operation_count> pool_operation_names{"pool_acquire",
-                                                                             "pool_release",
-                                                                             "pool_cancel",
-                                                                             "pool_renew",
-                                                                             "pool_nudge",
-                                                                             "pool_resync",
-                                                                             "",
-                                                                             "",
-                                                                             "",
-                                                                             "",
-                                                                             "",
-                                                                             "",
-                                                                             "pool_count"};
+constexpr std::array<std::string_view, number_of_operations> pool_operation_names{"pool_acquire",
+                                                                                  "pool_release",
+                                                                                  "pool_cancel",
+                                                                                  "pool_renew",
+                                                                                  "pool_nudge",
+                                                                                  "pool_resync",
+                                                                                  "",
+                                                                                  "",
+                                                                                  "",
+                                                                                  "",
+                                                                                  "",
+                                                                                  "",
+                                                                                  "pool_count"};
 
 // In the order of script_answer::status_code.
 constexpr std::array<std::string_view, 19> status_names{

@@ -67,7 +67,7 @@ enum class operation
     count,
 };
 
-inline constexpr std::size_t operation_count = 13;
+inline constexpr std::size_t number_of_operations = 13;
 
 /// Whether an operation concerns attempts, each of which has at most one command in flight. The other operations
 /// concern calls, contributions, or all waiters of a lock.

@@ -13,7 +13,7 @@ namespace turnstile::redis::detail {
 
 protocol_client::protocol_client(client_options options, safeguards guards)
     : options_(std::move(options))
-    , guards_(guards)
+    , safeguards_(guards)
     , random_(options_.nonce)
 {
 }
@@ -88,7 +88,7 @@ attempt_id protocol_client::begin(local_time now, lock_id id, const lock_request
     {
         it.current = phase::parked;
         lock.parked.insert(it.id);
-        send_envoy(lock);
+        appoint_envoy(lock);
         return it.id;
     }
     proceed(it);
@@ -293,7 +293,8 @@ std::string_view protocol_client::phase_name(attempt_id id) const
 /// Sends the next command of an attempt, if there is one and it can be sent now.
 void protocol_client::proceed(attempt& it)
 {
-    if (!is_connected_ || it.wait.leader != 0 || (guards_.single_flight && it.awaited_answer != 0))
+    if (!is_connected_ || it.wait.leader != 0 ||
+        (safeguards_.single_flight && it.awaited_answer != 0))
         return;
     switch (it.current)
     {

@@ -224,7 +224,7 @@ private:
     void fail_follower(attempt_id follower, attempt_failure reason, std::string_view text = {});
 
     // Cohorts.
-    void send_envoy(lock_state& lock);
+    void appoint_envoy(lock_state& lock);
     void dismiss_envoy(const attempt& it);
     void pass_to_parked(attempt& it);
     void begin_run(attempt& it, const grant_report& given);
@@ -236,7 +236,7 @@ private:
     void on_grant(attempt& it, grant_report given, bool by_message);
     void enter_pending_grant(attempt& it);
     void enter(attempt& it, grant_report given, local_time expires, bool by_message);
-    void hold(attempt& it, const grant_report& given, local_time expires);
+    void set_lease_timers(attempt& it, const grant_report& given, local_time expires);
     void lose(attempt& it, loss_reason why);
     [[nodiscard]] std::string keys_of(lock_id id) const;
     [[nodiscard]] std::string repeated_for(const unanswered_command& sent) const;
@@ -329,7 +329,7 @@ private:
     std::uint64_t random() noexcept;
 
     client_options options_;
-    safeguards guards_;
+    safeguards safeguards_;
     local_time now_{};
     bool is_connected_ = false;
     std::uint64_t incarnation_ = 0;
@@ -341,7 +341,7 @@ private:
     std::uint64_t server_ = 0;
     // The time at which the server started or took over, by its clock, and the end of its grace. The server's memory of
     // earlier events may be outdated. Both times are 0 without a grace.
-    server_time begun_ = 0;
+    server_time server_started_ = 0;
     server_time grace_ends_ = 0;
     // The highest fencing token of any lock that this client knows.
     std::int64_t top_fence_ = 0;

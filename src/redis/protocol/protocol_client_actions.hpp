@@ -256,7 +256,7 @@ using action = std::variant<command, granted, lease_renewed, failed, lost, relea
 /// Counts the actions and observations of a client since its construction.
 struct client_counters
 {
-    std::array<std::uint64_t, operation_count> sent{};
+    std::array<std::uint64_t, number_of_operations> sent{};
     /// Locks that were granted by the answer to a command, and by a message.
     std::uint64_t granted_by_answer = 0;
     std::uint64_t granted_by_message = 0;

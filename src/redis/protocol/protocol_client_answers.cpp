@@ -341,7 +341,7 @@ void protocol_client::on_renew(attempt& it, script_answer& answer)
     {
         if (answer.status != status::own || answer.fence != it.fence)
             return lose(it, loss_reason::replaced);
-        hold(it, renewed, expiry(locks_.at(it.lock), renewed));
+        set_lease_timers(it, renewed, expiry(locks_.at(it.lock), renewed));
         actions_.emplace_back(lease_renewed{it.bearer, it.expires, it.units.changes_sent});
         return;
     }
@@ -370,7 +370,7 @@ void protocol_client::on_resync(attempt& it, const script_answer& answer)
     case phase::held:
         if (answer.status != status::own || answer.fence != it.fence)
             return lose(it, loss_reason::replaced_meanwhile);
-        hold(it, report, expiry(locks_.at(it.lock), report));
+        set_lease_timers(it, report, expiry(locks_.at(it.lock), report));
         actions_.emplace_back(lease_renewed{it.bearer, it.expires, it.units.changes_sent});
         return;
     default:

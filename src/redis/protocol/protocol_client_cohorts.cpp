@@ -18,7 +18,7 @@ constexpr int run_fraction = 4;
 }  // namespace
 
 /// If no envoy represents the parked attempts, makes the first of them the envoy.
-void protocol_client::send_envoy(lock_state& lock)
+void protocol_client::appoint_envoy(lock_state& lock)
 {
     if (lock.envoy != 0 || lock.parked.empty())
         return;
@@ -36,7 +36,7 @@ void protocol_client::dismiss_envoy(const attempt& it)
         return;
     lock.envoy = 0;
     timers_.set(timer::run, it.lock, lock.run_ends_at, never);
-    send_envoy(lock);
+    appoint_envoy(lock);
 }
 
 /// Passes the position or the lock of an attempt to the caller of the first parked attempt. That attempt ends; the

@@ -34,8 +34,8 @@ word_list protocol_client::words_of(const lease_options& options, std::string_vi
 void protocol_client::append_options(word_list& list, const lock_state& lock) const
 {
     if (in_grace())
-        list.add(words_of(lock.options,
-                          ' ' + std::to_string(begun_) + ' ' + std::to_string(grace_ends_)));
+        list.add(words_of(lock.options, ' ' + std::to_string(server_started_) + ' ' +
+                                            std::to_string(grace_ends_)));
     else
         list.add(lock.option_words);
 }
@@ -76,7 +76,7 @@ std::string protocol_client::ids_of(const attempt& it) const
 
 void protocol_client::note_incarnation(attempt& it) const
 {
-    if (!guards_.all_ids && !it.incarnations.empty())
+    if (!safeguards_.all_ids && !it.incarnations.empty())
         return;
     if (std::ranges::find(it.incarnations, incarnation_) == it.incarnations.end())
         it.incarnations.push_back(incarnation_);
@@ -88,9 +88,9 @@ std::string protocol_client::slot_of(const attempt& it) const
     const std::string slot = std::to_string(it.slot);
     // A program may have several objects for one monitor, at the same time or one after another. The server must not
     // take a result of one of them for a result of another.
-    const bool is_shared = !locks_.at(it.lock).options.state.empty();
+    const bool is_monitor = !locks_.at(it.lock).options.state.empty();
     return wake_name(options_.nonce, 0) + '.' +
-           (is_shared ? std::to_string(it.lock) + '.' + slot : slot);
+           (is_monitor ? std::to_string(it.lock) + '.' + slot : slot);
 }
 
 void protocol_client::send_acquire(attempt& it)
@@ -102,7 +102,7 @@ void protocol_client::send_acquire(attempt& it)
         arguments.add(it.wants.waits ? "queue" : "try");
     // For a mutex, one argument is the mode or the ticket, because each argument costs the server time.
     if (lock.options.pool || it.wants.waits)
-        arguments.add(guards_.ticket_hints ? it.ticket : 0);
+        arguments.add(safeguards_.ticket_hints ? it.ticket : 0);
     else
         arguments.add("try");
     append_options(arguments, lock);

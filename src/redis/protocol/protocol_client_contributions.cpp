@@ -82,11 +82,11 @@ void protocol_client::set_contribution_expiry(contribution_id id, local_time exp
     timers_.set(timer::contribution_loss, id, each.loss_at, each.expires);
     if (each.ends)
         return;
-    const local_time begun = each.expires + margin_of(span) - span;
+    const local_time lease_start = each.expires + margin_of(span) - span;
     const auto part =
         static_cast<std::int64_t>(static_cast<double>(span.count()) * options_.renew_fraction);
     timers_.set(timer::contribution_renewal, id, each.renewal_at,
-                std::max(begun + local_time(part), now_));
+                std::max(lease_start + local_time(part), now_));
     actions_.emplace_back(contribution_renewed{id, each.expires});
 }
 

@@ -41,14 +41,14 @@ void protocol_client::connected(local_time now, std::uint64_t incarnation,
         {
             const bool is_first = server_ == 1;
             const server_time before = server_clock_at_connect_ + (now_ - connected_at_).count();
-            begun_ = is_first ? server.started : std::max(server.now, before);
+            server_started_ = is_first ? server.started : std::max(server.now, before);
             grace_ends_ = (is_first ? server.started : server.now) + options_.grace.count();
         }
     }
     is_connected_ = true;
     server_clock_at_connect_ = server.now;
     connected_at_ = now_;
-    incarnation_ = guards_.incarnations ? incarnation : 0;
+    incarnation_ = safeguards_.incarnations ? incarnation : 0;
     for (auto& [id, lock] : locks_)
     {
         lock.clock.reset();
@@ -157,7 +157,7 @@ void protocol_client::tick(local_time now)
 void protocol_client::advance(local_time now)
 {
     now_ = std::max(now_, now);
-    if (guards_.deadline_first)
+    if (safeguards_.deadline_first)
         fire_due_timers();
 }
 
@@ -178,7 +178,7 @@ void protocol_client::fire_due_timers()
             attempt& each = attempts_.at(id);
             timers_.set(what, id, each.renewal_at, never);
             if (is_connected_ && !each.stale &&
-                (each.awaited_answer == 0 || !guards_.single_flight))
+                (each.awaited_answer == 0 || !safeguards_.single_flight))
                 renewals.push_back(id);
             continue;
         }
@@ -254,7 +254,7 @@ void protocol_client::clear_timers(attempt& it)
 void protocol_client::arm_nudge(lock_id id, const script_answer& answer)
 {
     lock_state& lock = locks_.at(id);
-    if (lock.waiters.empty() || !is_connected_ || !guards_.nudge)
+    if (lock.waiters.empty() || !is_connected_ || !safeguards_.nudge)
         return;
     const attempt& head = attempts_.at(lock.waiters.begin()->second);
     const auto spread =

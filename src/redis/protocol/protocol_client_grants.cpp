@@ -21,7 +21,7 @@ local_time protocol_client::margin_of(local_time span) const
 /// The time until which the client can rely on a grant.
 local_time protocol_client::expiry(const lock_state& lock, const grant_report& given) const
 {
-    if (!guards_.clock_bound)
+    if (!safeguards_.clock_bound)
         return now_ + given.span - margin_of(given.span);
     return lock.clock.known() ? lock.clock.before(given.deadline) - margin_of(given.span)
                               : local_time::min();
@@ -39,12 +39,13 @@ void protocol_client::on_grant(attempt& it, grant_report given, bool by_message)
 {
     // Only a message can be outdated: answers arrive in the order of their scripts.
     const server_time granted_at = given.deadline - given.span.count();
-    if (by_message && guards_.fence_floor && (given.fence <= it.fence || granted_at < it.waited_at))
+    if (by_message && safeguards_.fence_floor &&
+        (given.fence <= it.fence || granted_at < it.waited_at))
         return;
     const lock_state& lock = locks_.at(it.lock);
     const local_time expires = expiry(lock, given);
     const bool awaits_answer = it.awaited_answer != 0 || it.wait.leader != 0;
-    const bool must_wait = awaits_answer && guards_.single_flight;
+    const bool must_wait = awaits_answer && safeguards_.single_flight;
     const bool is_whole = lock.options.state.empty() || given.state;
     if (expires > now_ && !must_wait && is_whole)
         return enter(it, std::move(given), expires, by_message);
@@ -75,7 +76,7 @@ void protocol_client::enter(attempt& it, grant_report given, local_time expires,
     it.pending_grant = {};
     it.fence = given.fence;
     // Units of a pool are granted concurrently.
-    if (guards_.fence_regression && !lock.options.pool && given.fence <= lock.top_fence)
+    if (safeguards_.fence_regression && !lock.options.pool && given.fence <= lock.top_fence)
     {
         ++counters_.regressed;
         actions_.emplace_back(failed{it.bearer, attempt_failure::fence_regressed,
@@ -98,7 +99,7 @@ void protocol_client::enter(attempt& it, grant_report given, local_time expires,
         return proceed(it);
     }
     it.current = phase::held;
-    hold(it, given, expires);
+    set_lease_timers(it, given, expires);
     begin_run(it, given);
     actions_.emplace_back(granted{it.bearer, given.fence, it.expires, given.received_at,
                                   it.wait.unnotified,
@@ -106,7 +107,7 @@ void protocol_client::enter(attempt& it, grant_report given, local_time expires,
 }
 
 /// Schedules the end of a held lease, and its renewal.
-void protocol_client::hold(attempt& it, const grant_report& given, local_time expires)
+void protocol_client::set_lease_timers(attempt& it, const grant_report& given, local_time expires)
 {
     const lease_options& options = locks_.at(it.lock).options;
     it.expires = it.expires == never ? expires : std::max(it.expires, expires);
@@ -116,15 +117,15 @@ void protocol_client::hold(attempt& it, const grant_report& given, local_time ex
     // Each grant starts with a claim lease. So even without renewal, it is renewed once, to its full lease.
     if (!options.renew && given.span >= options.lease)
         return timers_.set(timer::renewal, it.id, it.renewal_at, never);
-    const local_time span = guards_.lease_in_force ? given.span : local_time(options.lease);
+    const local_time span = safeguards_.lease_in_force ? given.span : local_time(options.lease);
     const local_time drift = given.span / (options_.drift + 1);
-    const local_time begun = it.expires + margin_of(given.span) + drift - given.span;
+    const local_time lease_start = it.expires + margin_of(given.span) + drift - given.span;
     const auto part =
         static_cast<std::int64_t>(static_cast<double>(span.count()) * options_.renew_fraction);
     // If more than half of the lease has passed, renew at once, whatever renew_fraction says.
-    const bool late = guards_.lease_in_force && begun + span / 2 < now_;
+    const bool late = safeguards_.lease_in_force && lease_start + span / 2 < now_;
     timers_.set(timer::renewal, it.id, it.renewal_at,
-                late ? now_ : std::max(begun + local_time(part), now_));
+                late ? now_ : std::max(lease_start + local_time(part), now_));
 }
 
 /// Reports that the lock is lost. If the server does not know that, the release informs it, so that the next waiter need

@@ -39,7 +39,7 @@ void protocol_client::send_transact(attempt& it)
     // Another server may report whether it knows the transaction, but must not execute it.
     arguments.add(it.server == server_ ? its.since : 0);
     // If the transaction can wait on a condition, its ticket is perhaps not one of the lock's queue.
-    const bool knows_ticket = guards_.ticket_hints && its.proposed->condition.empty();
+    const bool knows_ticket = safeguards_.ticket_hints && its.proposed->condition.empty();
     arguments.add(knows_ticket ? it.ticket : 0);
     arguments.add(slot_of(it));
     arguments.add(its.seen);

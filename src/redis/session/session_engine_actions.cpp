@@ -28,14 +28,14 @@ namespace turnstile::redis::detail {
 
 namespace {
 
-using script_table = std::array<std::array<const script*, operation_count>, 2>;
+using script_table = std::array<std::array<const script*, number_of_operations>, 2>;
 
 /// The script of each operation for each kind of object, if there is one.
 script_table make_script_table()
 {
     script_table result{};
     for (const object_kind kind : {object_kind::lock, object_kind::pool})
-        for (std::size_t i = 0; i < operation_count; ++i)
+        for (std::size_t i = 0; i < number_of_operations; ++i)
         {
             const auto found = std::ranges::find(
                 scripts(), name_of(static_cast<operation>(i), kind), &script::name);

@@ -13,13 +13,13 @@
 local time = redis.call('TIME')
 local wall = time[1] * 1000000 + time[2]
 local key, id, lease, units = KEYS[1], ARGV[2], tonumber(ARGV[5]), tonumber(ARGV[11])
-local state = redis.pcall('HGET', key, 'state')
+local packed = redis.pcall('HGET', key, 'state')
 
 -- The ordinary path needs no function of the prologue: the units are available, no waiter and no unresponsive
 -- connection is known, no grace is in force, no lease has expired, the clock has not gone back, and the keys live
 -- long enough. During a grace, `claim ms` is not a number.
 local held, fence, clock, rest, outside, expiry, claim, skew, capacity, origin = string.match(
-  type(state) == 'string' and state or '',
+  type(packed) == 'string' and packed or '',
   '^2 (%d+) (%d+) %d+ (%d+) ((%d+) (%d+) (%d+) (%d+) 0 %- (%d+) (%-?%d+) .*)$')
 local now = wall + (skew or 0)
 if held and capacity == ARGV[8] and (claim == ARGV[6] or claim + 0 >= (tonumber(ARGV[6]) or 1 / 0)) and
@@ -28,20 +28,20 @@ if held and capacity == ARGV[8] and (claim == ARGV[6] or claim + 0 >= (tonumber(
   local special, holders = 2 ^ 30, key .. '{holders}'
   if held % special + outside + units % special <= capacity % special and held + units <= capacity and
     (held == 0 or (redis.call('ZRANGE', holders, 0, 0, 'WITHSCORES')[2] or 0) + 0 > now) then
-    local time, deadline = string.format('%d', now), string.format('%d', now + claim * 1000)
+    local stamp, deadline = string.format('%d', now), string.format('%d', now + claim * 1000)
     if redis.call('ZADD', holders, 'NX', deadline, id) == 1 then
       if held == 0 and outside == origin then
         redis.call('PEXPIRE', holders, math.min(math.ceil((expiry - wall) / 1000), 2 ^ 53))
       end
-      redis.call('HSET', key, 'h ' .. id, ARGV[11] .. ' ' .. time .. ' 0', 'state',
-        '2 ' .. string.format('%d', held + units) .. ' ' .. time .. ' ' .. time .. ' ' .. time .. ' ' .. rest)
-      return 'own ' .. time .. ' ' .. time .. ' ' .. deadline
+      redis.call('HSET', key, 'h ' .. id, ARGV[11] .. ' ' .. stamp .. ' 0', 'state',
+        '2 ' .. string.format('%d', held + units) .. ' ' .. stamp .. ' ' .. stamp .. ' ' .. stamp .. ' ' .. rest)
+      return 'own ' .. stamp .. ' ' .. stamp .. ' ' .. deadline
     end
   end
 end
 
 -- common.lua and prologue.lua stand here
-local s, why = open(key, wall, ARGV[6], ARGV[8], ARGV[9], state)
+local s, why = open(key, wall, ARGV[6], ARGV[8], ARGV[9], packed)
 if not s then return why end
 -- A repetition need not agree with the capacity: the first command did.
 if not agrees(s, tonumber(ARGV[8]), ARGV[12]) and not holding(s, id) and not wanted(s, id) then

@@ -46,7 +46,7 @@ elseif what == 'resize' and not redis.call('ZSCORE', s.done, ARGV[4]) then
   resize()
   remember()
 elseif what == 'add' and not redis.call('ZSCORE', s.done, ARGV[4]) then
-  if s.capacity == signals then
+  if s.capacity == event_capacity then
     -- If a holder crashed, its unit is available again and is granted first; this call sets the event once more.
     if s.head then grant_next(s) end
     number = number - (s.capacity - s.outside - s.held)

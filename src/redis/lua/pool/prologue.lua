@@ -25,7 +25,7 @@
 -- there is more to do.
 local layout = '2'
 local special = 2 ^ 30
-local signals = 2 ^ 28  -- the capacity of an automatic event, which no semaphore has: see merge()
+local event_capacity = 2 ^ 28  -- the capacity of an automatic event, which no semaphore has: see merge()
 local at_once = 64  -- the maximum number of grants that one script starts or ends in one pool
 
 -- Returns the units of a holder, its fence, the number of units that it leaves outside, and the end of its lease; for a
@@ -68,7 +68,7 @@ local function open(key, wall, claim, capacity, outside, packed)
     s.held, s.given, s.outside, s.expiry, s.skew, s.ticket, s.rest = 0, 0, tonumber(outside), 0, 0, 0, ''
     s.capacity, s.origin = tonumber(capacity), s.outside
     local now, claim, _, grace = read_time(wall, 0, 0, claim)
-    s.now, s.born, s.fresh, s.claim, s.grace = now, now, true, claim + 0, s.capacity ~= signals and grace or nil
+    s.now, s.born, s.fresh, s.claim, s.grace = now, now, true, claim + 0, s.capacity ~= event_capacity and grace or nil
     -- If only the hash was deleted, the former fences were below the ends of the leases.
     s.fence = tonumber(redis.call('ZRANGE', s.holders, -1, -1, 'WITHSCORES')[2] or 0)
     return s
@@ -85,7 +85,7 @@ local function open(key, wall, claim, capacity, outside, packed)
   local now, lease, over = read_time(wall, s.skew, clock, claim)
   s.now, s.skew, s.claim, s.grace = now, now - wall, math.max(lease, longest), grace ~= '0' and grace + 0 or nil
   -- An automatic event has no grace, because nobody holds its units.
-  if over and s.capacity ~= signals then s.grace = over end
+  if over and s.capacity ~= event_capacity then s.grace = over end
   if s.grace and s.grace <= s.now then s.grace = nil end
   return s
 end
@@ -93,7 +93,7 @@ end
 -- For an automatic event, repeated calls of set() do not add up: without waiters, at most one unit is available.
 local function merge(s)
   local available = s.capacity - s.outside - s.held
-  if s.capacity == signals and not s.head and available > 1 then s.outside = s.outside + available - 1 end
+  if s.capacity == event_capacity and not s.head and available > 1 then s.outside = s.outside + available - 1 end
 end
 
 -- Writes the state. A pool is kept for ever if its units outside differ from the initial number, because no lease
@@ -167,7 +167,7 @@ end
 -- that reclaims units may need the units of these grants.
 local function expire_grants(s, least)
   if s.grace then return end
-  local most = math.max(math.min(at_once, looks), least or 0)
+  local most = math.max(math.min(at_once, budget), least or 0)
   local over = redis.call('ZRANGEBYSCORE', s.holders, '-inf', text(s.now), 'LIMIT', 0, text(most))
   for _, id in ipairs(over) do
     local units, fence = holding(s, id)
@@ -176,7 +176,7 @@ local function expire_grants(s, least)
     if has_session and not s.fresh then mark_unresponsive(s, id) end
     if has_session then redis.pcall('PUBLISH', channel(id), 'lost ' .. id .. ' ' .. text(fence) .. ' ' .. text(s.now)) end
   end
-  looks = looks - #over
+  budget = budget - #over
   if #over == most then s.more = 1 end
   merge(s)
 end
@@ -208,8 +208,8 @@ local function grant_next(s, caller)
       redis.pcall('PUBLISH', channel(id), 'grant ' .. id .. ' ' .. text(s.fence) .. ' ' ..
         text(s.now + s.claim * 1000) .. ' ' .. text(s.now))
     end
-    looks = looks - 1
-    if looks <= 0 then break end
+    budget = budget - 1
+    if budget <= 0 then break end
   end
   s.more = 1
 end

@@ -30,9 +30,9 @@ if held and its == ARGV[3] and ARGV[10] == '0' and capacity ~= '268435456' and i
     redis.call('ZADD', key .. '{done}', 'XX', 'CH', its, slot) == 1 then
     redis.call('ZREM', holders, id)
     redis.call('HDEL', key, 'h ' .. id)
-    local time = string.format('%d', now)
-    redis.call('HSET', key, 'state', '2 ' .. string.format('%d', held - units) .. ' ' .. fences .. ' ' .. time .. ' ' .. rest)
-    return 'released ' .. time .. ' 0 0'
+    local stamp = string.format('%d', now)
+    redis.call('HSET', key, 'state', '2 ' .. string.format('%d', held - units) .. ' ' .. fences .. ' ' .. stamp .. ' ' .. rest)
+    return 'released ' .. stamp .. ' 0 0'
   end
 end
 
