@@ -6,30 +6,10 @@
 
 #include "redis/objects/gate_support.hpp"
 #include "redis/objects/lock_support.hpp"
-#include "redis/session/gate_engine.hpp"
 #include "redis/session/held_lock.hpp"
 #include "redis/session/session_core.hpp"
 
 namespace turnstile::redis {
-
-namespace detail {
-
-std::shared_ptr<gate_handle> make_gate(const session& owner, std::string_view kind,
-                                       std::string_view name, std::int64_t number,
-                                       std::chrono::milliseconds keep)
-{
-    check_name(name);
-    const auto& core = session_access::core(owner);
-    gate_options options;
-    options.keys = gate_keys(core->settings.prefix, kind, name);
-    options.number = number;
-    options.lease = core->settings.lease;
-    options.idle = core->settings.idle_time;
-    options.keep = keep;
-    return std::make_shared<gate_handle>(core, std::string(name), std::move(options));
-}
-
-}  // namespace detail
 
 namespace {
 

@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "redis/session/boot_clock.hpp"
-#include "redis/session/session_core.hpp"
 #include "redis/transport/diagnosis.hpp"
 #include "redis/transport/scripts.hpp"
 
@@ -79,15 +78,15 @@ void gate_engine::start(const operation& what, error_code obstacle, bool is_hope
     gate_handle& gate = *what->gate;
     if (gate.forgotten)
         return finish(what, boost::asio::error::operation_aborted, 0);
-    if (obstacle && (is_hopeless || what->only_looks()))
+    if (obstacle && (is_hopeless || what->only_reads()))
         return finish(what, obstacle, 0);
     if (gate.id == 0)
         gate.id = client_.open_gate(gate.options);
-    const bool looks = what->only_looks();
-    what->request =
-        client_.begin(boot_time(), gate.id, looks ? gate_call::read : what->what, what->arrivals);
+    const bool only_reads = what->only_reads();
+    what->request = client_.begin(boot_time(), gate.id, only_reads ? gate_call::read : what->what,
+                                  what->arrivals);
     operations_.emplace(what->request, what);
-    if (what->limit && !looks)
+    if (what->limit && !only_reads)
     {
         what->timer = std::make_unique<boost::asio::steady_timer>(strand_, *what->limit);
         what->timer->async_wait(
@@ -135,10 +134,10 @@ void gate_engine::fail_after_connect_error(error_code obstacle, bool is_hopeless
 {
     for (const auto& [id, each] : std::map(operations_))
     {
-        if (!is_hopeless && !each->only_looks())
+        if (!is_hopeless && !each->only_reads())
             continue;
         const bool is_harmless =
-            each->waits() || each->only_looks() || each->what == gate_call::read;
+            each->waits() || each->only_reads() || each->what == gate_call::read;
         if (client_.drop(id))
             finish(each, obstacle, 0);
         else
@@ -266,50 +265,6 @@ void gate_engine::wake()
             client_.tick(boot_time());
             perform();
         });
-}
-
-// --- from other threads -------------------------------------------------------------------------
-
-void start(const gate_engine::operation& operation)
-{
-    session_core& core = *operation->gate->core;
-    if (auto slot = operation->done.slot(); operation->waits() && slot.is_connected())
-        slot.assign(
-            [weak = std::weak_ptr(operation)](boost::asio::cancellation_type type)
-            {
-                const auto cancelled = weak.lock();
-                if (cancelled && type != boost::asio::cancellation_type::none)
-                    cancelled->gate->core->post([cancelled](session_engine& engine)
-                                                { engine.cancel_gate_call(cancelled); });
-            });
-    if (!core.post([operation](session_engine& engine) { engine.start_gate_call(operation); }))
-        operation->done.complete(errc::session_closed, 0);
-}
-
-void start_gate_call(const std::shared_ptr<gate_handle>& gate, gate_call what,
-                     std::int64_t arrivals, time_limit limit, count_handler handler)
-{
-    const auto operation =
-        std::make_shared<gate_operation_state>(gate, what, arrivals, limit, std::move(handler));
-    if (arrivals < 1)
-        operation->done.complete(turnstile::errc::invalid_count, 0);
-    else
-        start(operation);
-}
-
-void forget(const std::shared_ptr<gate_handle>& gate) noexcept
-{
-    gate->core->post([gate](session_engine& engine) { engine.forget_gate(*gate); });
-}
-
-boost::asio::any_io_executor executor_of(const gate_handle& gate) noexcept
-{
-    return gate.core->fallback();
-}
-
-const std::string& name_of(const gate_handle& gate) noexcept
-{
-    return gate.name;
 }
 
 }  // namespace turnstile::redis::detail

@@ -68,7 +68,7 @@ struct gate_operation_state
     }
 
     /// Whether the operation only reads, and does not wait for a connection either.
-    [[nodiscard]] bool only_looks() const noexcept { return limit && limit->count() <= 0; }
+    [[nodiscard]] bool only_reads() const noexcept { return limit && limit->count() <= 0; }
 
     std::shared_ptr<gate_handle> gate;
     gate_call what;
@@ -168,9 +168,6 @@ private:
     bool is_performing_ = false;
     bool is_over_ = false;
 };
-
-/// Passes an operation to the session, and connects it to its cancellation slot.
-void start(const gate_engine::operation& operation);
 
 }  // namespace turnstile::redis::detail
 

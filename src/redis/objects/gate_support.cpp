@@ -1,0 +1,72 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#include "redis/objects/gate_support.hpp"
+
+#include <boost/asio/cancellation_type.hpp>
+#include <memory>
+#include <turnstile/redis/error.hpp>
+#include <utility>
+
+#include "redis/objects/lock_support.hpp"
+#include "redis/session/gate_engine.hpp"
+#include "redis/session/session_core.hpp"
+
+namespace turnstile::redis::detail {
+
+std::shared_ptr<gate_handle> make_gate(const session& owner, std::string_view kind,
+                                       std::string_view name, std::int64_t number,
+                                       std::chrono::milliseconds keep)
+{
+    check_name(name);
+    const auto& core = session_access::core(owner);
+    gate_options options;
+    options.keys = gate_keys(core->settings.prefix, kind, name);
+    options.number = number;
+    options.lease = core->settings.lease;
+    options.idle = core->settings.idle_time;
+    options.keep = keep;
+    return std::make_shared<gate_handle>(core, std::string(name), std::move(options));
+}
+
+void start_gate_call(const std::shared_ptr<gate_handle>& gate, gate_call what,
+                     std::int64_t arrivals, time_limit limit, count_handler handler)
+{
+    const auto operation =
+        std::make_shared<gate_operation_state>(gate, what, arrivals, limit, std::move(handler));
+    if (arrivals < 1)
+    {
+        operation->done.complete(turnstile::errc::invalid_count, 0);
+        return;
+    }
+    if (auto slot = operation->done.slot(); operation->waits() && slot.is_connected())
+        slot.assign(
+            [weak = std::weak_ptr(operation)](boost::asio::cancellation_type type)
+            {
+                const auto cancelled = weak.lock();
+                if (cancelled && type != boost::asio::cancellation_type::none)
+                    cancelled->gate->core->post([cancelled](session_engine& engine)
+                                                { engine.cancel_gate_call(cancelled); });
+            });
+    if (!gate->core->post([operation](session_engine& engine)
+                          { engine.start_gate_call(operation); }))
+        operation->done.complete(errc::session_closed, 0);
+}
+
+void forget(const std::shared_ptr<gate_handle>& gate) noexcept
+{
+    gate->core->post([gate](session_engine& engine) { engine.forget_gate(*gate); });
+}
+
+boost::asio::any_io_executor executor_of(const gate_handle& gate) noexcept
+{
+    return gate.core->fallback();
+}
+
+const std::string& name_of(const gate_handle& gate) noexcept
+{
+    return gate.name;
+}
+
+}  // namespace turnstile::redis::detail
