@@ -480,6 +480,10 @@ BOOST_AUTO_TEST_CASE(a_refused_option_is_named_with_its_value)
     const auto invalid = errc::invalid_config;
     BOOST_TEST(contains(refusal("a", mutex_options().lease(99ms), invalid), "99 ms"));
     BOOST_TEST(contains(refusal("a", mutex_options().lease(-1ms), invalid), "-1 ms"));
+    BOOST_TEST(contains(refusal("a", mutex_options().lease(24h + 1ms), invalid), "86400001 ms"));
+    BOOST_TEST(contains(
+        refusal("a", mutex_options().lease(std::chrono::milliseconds::max()).renew(false), invalid),
+        "at most 24 h"));
     const std::string claim =
         refusal("a", mutex_options().lease(500ms).claim_lease(501ms), invalid);
     BOOST_TEST(contains(claim, "501 ms"));
@@ -487,12 +491,17 @@ BOOST_AUTO_TEST_CASE(a_refused_option_is_named_with_its_value)
     BOOST_TEST(contains(refusal("a", mutex_options().claim_lease(99ms), invalid), "99 ms"));
     BOOST_TEST(contains(refusal("a", mutex_options().durability(-1), invalid), "-1 replicas"));
     BOOST_TEST(contains(refusal("a", mutex_options().durability(1, 0ms), invalid), "0 ms"));
+    BOOST_TEST(contains(
+        refusal("a", mutex_options().durability(1, std::chrono::milliseconds::max()), invalid),
+        "at most 24 h"));
     BOOST_TEST(contains(refusal("", {}, errc::invalid_name), "0 bytes"));
     const std::string long_name(64 * 1024 + 1, 'x');
     BOOST_TEST(contains(refusal(long_name, {}, errc::invalid_name), "65537 bytes"));
     BOOST_TEST(refusal(long_name.substr(1), {}, errc::invalid_name) == "nothing was thrown");
     // A default claim lease adapts itself to the lease.
     BOOST_TEST(refusal("a", mutex_options().lease(100ms), invalid) == "nothing was thrown");
+    const mutex_options longest = mutex_options().lease(24h).claim_lease(24h).durability(1, 24h);
+    BOOST_TEST(refusal("a", longest, invalid) == "nothing was thrown");
 }
 
 BOOST_AUTO_TEST_CASE(a_refused_configuration_is_named_by_the_constructor_of_the_session)

@@ -40,15 +40,15 @@ public:
     /// Uses the options of the session.
     mutex_options() noexcept = default;
 
-    /// The time from the last renewal to the end of the lease; at least 100 ms. A crashed holder is replaced
-    /// about this time later. @return `*this`
+    /// The time from the last renewal to the end of the lease; from 100 ms to 24 h. A crashed holder is
+    /// replaced about this time later. @return `*this`
     mutex_options& lease(std::chrono::milliseconds value) noexcept
     {
         lease_ = value;
         return *this;
     }
 
-    /// The time within which the receiver has to confirm a new grant; at least 100 ms, at most the lease. If
+    /// The time within which the receiver has to confirm a new grant; from 100 ms to the lease. If
     /// clients state different times, the longest one counts. An unresponsive
     /// waiter delays the others by this time. @return `*this`
     mutex_options& claim_lease(std::chrono::milliseconds value) noexcept
@@ -69,8 +69,8 @@ public:
      *
      * Applies to mutexes, monitors, permits of semaphores and locks of shared mutexes, but not to units that
      * are taken permanently. By default, the session asks no replica. If too few replicas have acknowledged
-     * the grant after @p timeout, the session releases the lock, and the operation fails with
-     * `errc::not_replicated`. The session uses a second connection for this.
+     * the grant after @p timeout, from 1 ms to 24 h, the session releases the lock, and the operation fails
+     * with `errc::not_replicated`. The session uses a second connection for this.
      *
      * @return `*this`
      */

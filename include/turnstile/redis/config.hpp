@@ -182,7 +182,7 @@ struct config
     /// control characters. If empty: `program@host:process`.
     std::string client_name;
 
-    /// How long a lease lasts from its last renewal; at least 100 ms. Each mutex may override it.
+    /// How long a lease lasts from its last renewal; from 100 ms to 24 h. Each mutex may override it.
     std::chrono::milliseconds lease{15'000};
     /// The time within which the receiver has to confirm a new grant; from 100 ms to the lease. If not set:
     /// 4 s, or the lease if that is shorter.

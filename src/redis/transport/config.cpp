@@ -10,6 +10,7 @@
 #include <turnstile/redis/error.hpp>
 #include <utility>
 
+#include "redis/transport/duration_limits.hpp"
 #include "redis/transport/parse_url.hpp"
 
 // The configuration and its valid values. parse_url.cpp reads URLs.
@@ -18,13 +19,13 @@ namespace turnstile::redis {
 
 namespace {
 
+using detail::longest_time;
+using detail::shortest_lease;
 using std::chrono::milliseconds;
 
 using problem = std::optional<std::string>;
 
-constexpr milliseconds shortest_lease{100};
 constexpr milliseconds shortest_time{10};
-constexpr milliseconds longest_time{std::chrono::hours{24}};
 constexpr int largest_database = 1'000'000;
 constexpr double smallest_fraction = 0.05;
 constexpr double largest_fraction = 0.9;
