@@ -203,6 +203,33 @@ BOOST_AUTO_TEST_CASE(units_that_cannot_be_kept_are_released)
     }
 }
 
+BOOST_AUTO_TEST_CASE(lease_that_is_out_of_range_is_refused)
+{
+    constexpr auto longest = listed_permit_options::longest_lease;
+    const auto refused = make_error_code(turnstile::errc::invalid_duration);
+    get(directory.async_create("a", 3));
+    // As long as this permit is held, the server does not count the held units anew.
+    const auto held = get(directory.async_take("a", 1, listed_permit_options(1h, "client")));
+    for (const std::chrono::milliseconds lease :
+         {std::chrono::milliseconds(-1), longest + 1ms, std::chrono::milliseconds::max()})
+    {
+        const listed_permit_options terms(lease, "client");
+        BOOST_TEST(std::get<0>(directory.async_take("a", 1, terms, as_result).get()) == refused);
+        BOOST_TEST(std::get<0>(directory.async_renew("a", held.permit, lease, as_result).get()) ==
+                   refused);
+        auto [error, units] = directory.find("a")->async_acquire(1, as_result).get();
+        BOOST_TEST(!error);
+        BOOST_TEST(std::get<0>(directory.async_keep("a", units, terms, as_result).get()) ==
+                   refused);
+        BOOST_TEST(!units);
+        until([&] { return value("a") == 2; });
+    }
+    get(directory.async_take("a", 1, listed_permit_options(longest, "client")));
+    const auto permits = get(directory.async_detail("a", 10)).permits;
+    BOOST_TEST(permits.size() == 2U);
+    BOOST_TEST((permits.at(1).lease == longest));
+}
+
 BOOST_AUTO_TEST_CASE(expired_permit_passes_to_the_next_waiter)
 {
     get(directory.async_create("a", 1));

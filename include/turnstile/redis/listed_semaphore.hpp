@@ -69,12 +69,16 @@ struct listed_permit_options
 {
     /// No permit: the units are taken for good.
     listed_permit_options() = default;
-    /// A permit with this lease, and a text without line breaks that names the holder to operators.
+    /// A permit with this lease, at most @ref longest_lease, and a text without line breaks that names the holder to
+    /// operators.
     listed_permit_options(std::chrono::milliseconds how_long, std::string holder)
         : lease(how_long)
         , client(std::move(holder))
     {
     }
+
+    /// The longest lease: 100 years.
+    static constexpr std::chrono::milliseconds longest_lease = std::chrono::hours(24 * 365 * 100);
 
     std::chrono::milliseconds lease{0};
     std::string client;

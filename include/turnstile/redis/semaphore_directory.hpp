@@ -200,7 +200,8 @@ public:
      * The answer contains the id of the permit and its fencing token. directory_status::busy if too few units are
      * available, or if there are waiters; then nothing changes.
      * @par Errors
-     * See the class; also `turnstile::errc::invalid_count` if @p units is less than 1.
+     * See the class; also `turnstile::errc::invalid_count` if @p units is less than 1, and
+     * `turnstile::errc::invalid_duration` if the lease is negative or above listed_permit_options::longest_lease.
      * @par Per-Operation Cancellation
      * See the class.
      */
@@ -241,7 +242,7 @@ public:
      * @par Errors
      * See the class. `turnstile::errc::lost` if the units were lost before; `turnstile::errc::empty_guard` if @p units
      * is empty, or contains units of several grants; `turnstile::errc::invalid_count` if it contains only a part of a
-     * grant. `errc::unknown_outcome` also if the semaphore was removed, or if the server could not be reached until
+     * grant; `turnstile::errc::invalid_duration` as with @ref async_take. `errc::unknown_outcome` also if the semaphore was removed, or if the server could not be reached until
      * the lease of the session's permit expired. The first command keeps the units, and the second one reads the
      * numbers of the semaphore: if only the second one fails, the units are kept, and the answer still contains the id
      * of the permit.
@@ -272,7 +273,9 @@ public:
      * @par Completion Signature
      * @code void(error_code, semaphore_answer) @endcode
      * directory_status::unheld if the semaphore has no such permit, or no longer.
-     * @par Errors, Per-Operation Cancellation
+     * @par Errors
+     * See the class; also `turnstile::errc::invalid_duration` as with @ref async_take.
+     * @par Per-Operation Cancellation
      * See the class.
      */
     template <boost::asio::completion_token_for<void(error_code, semaphore_answer)>

@@ -98,6 +98,8 @@ error_code broken_rule(const directory_call& call)
         call.what == directory_operation::add || call.what == directory_operation::take;
     if (counts && call.number < 1)
         return turnstile::errc::invalid_count;
+    if (call.terms.lease.count() < 0 || call.terms.lease > listed_permit_options::longest_lease)
+        return turnstile::errc::invalid_duration;
     return {};
 }
 
@@ -289,6 +291,11 @@ void start_keep(const std::shared_ptr<directory_handle>& directory, directory_ca
 {
     const auto done =
         std::make_shared<completion<error_code, semaphore_answer>>(std::move(handler));
+    if (const error_code broken = broken_rule(call))
+    {
+        done->complete(broken, {});
+        return;
+    }
     const std::uint64_t token = units.fencing_token();
     std::string heir;
     if (call.terms.lease.count() != 0)
