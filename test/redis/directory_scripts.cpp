@@ -527,6 +527,7 @@ BOOST_AUTO_TEST_CASE(permits_and_waiters_are_listed)
                "1 " + first + ' ' + later + " 60000 a client",
                "2 " + second + ' ' + end + " 1000 a client", "4 " + ticket, "",
                "3 " + std::to_string(std::stoll(ticket) + 1), "session b");
+    TEST_WORDS(detail(0), "ok 2 2 2 0 0 0", now + " 0");
     TEST_WORDS(detail(1), "ok 2 2 2 0 0 0", now + " 1",
                "1 " + first + ' ' + later + " 60000 a client", "4 " + ticket, "");
 }

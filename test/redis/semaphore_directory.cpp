@@ -14,6 +14,7 @@
 #include <chrono>
 #include <functional>
 #include <future>
+#include <limits>
 #include <optional>
 #include <redis/protocol/names.hpp>
 #include <string>
@@ -353,6 +354,23 @@ BOOST_AUTO_TEST_CASE(detail_lists_permits_by_token_and_waiters_in_order)
     BOOST_TEST(found.waiters.at(0).units == 4);
     BOOST_TEST(!found.waiters.at(0).session.empty());
     BOOST_TEST((get(directory.async_detail("b", 10)).status == directory_status::missing));
+}
+
+BOOST_AUTO_TEST_CASE(limits_of_lists_are_obeyed_at_their_bounds)
+{
+    get(directory.async_create("a", 3));
+    get(directory.async_create("b", 1));
+    for (int i = 0; i < 3; ++i)
+        get(directory.async_take("a", 1, listed_permit_options(1h, "client")));
+    constexpr std::size_t all = std::numeric_limits<std::size_t>::max();
+    BOOST_TEST(get(directory.async_detail("a", 0)).permits.empty());
+    BOOST_TEST(get(directory.async_detail("a", 0)).state.permits == 3U);
+    BOOST_TEST(get(directory.async_list("", 0)).semaphores.empty());
+    for (const std::size_t limit : {all, all / 2, all - 1})
+    {
+        BOOST_TEST(get(directory.async_detail("a", limit)).permits.size() == 3U);
+        BOOST_TEST(get(directory.async_list("", limit)).semaphores.size() == 2U);
+    }
 }
 
 BOOST_AUTO_TEST_CASE(call_whose_answer_was_lost_is_executed_once)

@@ -342,9 +342,9 @@ public:
                   boost::asio::deferred_t>
     auto async_list(std::string_view after, std::size_t limit, CompletionToken&& token = {})
     {
-        return start<semaphore_page>({detail::directory_operation::list, std::string(after),
-                                      static_cast<std::int64_t>(limit)},
-                                     std::forward<CompletionToken>(token));
+        return start<semaphore_page>(
+            {detail::directory_operation::list, std::string(after), size_of(limit)},
+            std::forward<CompletionToken>(token));
     }
 
     /**
@@ -359,12 +359,19 @@ public:
                   CompletionToken = boost::asio::deferred_t>
     auto async_detail(std::string_view name, std::size_t limit, CompletionToken&& token = {})
     {
-        return start<semaphore_detail>({detail::directory_operation::detail, std::string(name),
-                                        static_cast<std::int64_t>(limit)},
-                                       std::forward<CompletionToken>(token));
+        return start<semaphore_detail>(
+            {detail::directory_operation::detail, std::string(name), size_of(limit)},
+            std::forward<CompletionToken>(token));
     }
 
 private:
+    /// A limit with which a script can compute; no directory has more entries.
+    static std::int64_t size_of(std::size_t limit) noexcept
+    {
+        constexpr std::size_t most = 1U << 30U;
+        return static_cast<std::int64_t>(limit < most ? limit : most);
+    }
+
     template <class Result>
     class initiate
     {

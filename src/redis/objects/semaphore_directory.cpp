@@ -251,7 +251,7 @@ void start_call(const std::shared_ptr<directory_handle>& directory, directory_ca
     if (!directory->core->post(
             [directory, call = std::move(call), done](session_engine& engine)
             {
-                const auto limit = static_cast<std::size_t>(std::max<std::int64_t>(call.number, 0));
+                const auto limit = static_cast<std::size_t>(call.number);
                 directory->look(engine, "pool_names", {directory->index},
                                 {call.name, std::to_string(limit + 1)},
                                 [directory, &engine, limit,

@@ -14,6 +14,8 @@ local s, why = open(KEYS[1], read_clock(), ARGV[3], ARGV[5], '-1')
 if not s then return why end
 expire_grants(s)
 local list, last = {conclude(s, 'ok'), ''}, text(ARGV[7] - 1)
+-- The index -1 is that of the last permit.
+if last == '-1' then return {list[1], format('%d 0', s.now)} end
 for _, id in ipairs(redis.call('ZRANGE', s.permits, 0, last)) do
   local units, fence, _, deadline, lease, client = holding(s, id)
   if lease then list[#list + 1] = format('%d %d %d %d %s', units, fence, deadline, lease, client) end
