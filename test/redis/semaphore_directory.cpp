@@ -445,6 +445,38 @@ BOOST_AUTO_TEST_CASE(server_remembers_the_last_calls_only)
     BOOST_TEST(server.cli({"ZCARD", index + "{calls}"}) == "1");
 }
 
+BOOST_AUTO_TEST_CASE(keys_that_cannot_be_used_are_named)
+{
+    const auto errors = [&]
+    {
+        const auto error_of = [](auto operation)
+        { return std::get<0>(std::move(operation)(as_result).get()); };
+        const listed_permit_options terms(1h, "client");
+        return std::vector<error_code>{error_of(directory.async_read("a")),
+                                       error_of(directory.async_add("a", 1)),
+                                       error_of(directory.async_take("a", 1, terms)),
+                                       error_of(directory.async_renew("a", "permit", 1h)),
+                                       error_of(directory.async_release("a", "permit")),
+                                       error_of(directory.async_free("a", 1)),
+                                       error_of(directory.async_detail("a", 10)),
+                                       error_of(directory.async_remove("a"))};
+    };
+    const std::string key = turnstile::redis::detail::listed_key(index, "a");
+    get(directory.async_create("a", 1));
+    server.run({"HSET", key, "state", "2 x"});
+    for (const error_code& each : errors())
+        BOOST_TEST(each == make_error_code(errc::bad_state));
+    server.run({"DEL", key, index});
+    server.run({"SET", key, "x"});
+    for (const error_code& each : errors())
+        BOOST_TEST(each == make_error_code(errc::wrong_type));
+    server.run({"SET", index, "x"});
+    BOOST_TEST(std::get<0>(directory.async_create("b", 1, as_result).get()) ==
+               make_error_code(errc::wrong_type));
+    BOOST_TEST(std::get<0>(directory.async_list("", 10, as_result).get()) ==
+               make_error_code(errc::wrong_type));
+}
+
 BOOST_AUTO_TEST_CASE(unreachable_server_is_an_error)
 {
     turnstile::redis::config settings(server.url());

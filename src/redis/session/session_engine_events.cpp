@@ -35,6 +35,16 @@ const script& script_named(std::string_view name)
     return *std::ranges::find(scripts(), name, &script::name);
 }
 
+/// The code of a server's error in the answer to a script.
+errc code_of(std::string_view error)
+{
+    if (is_missing_right(error))
+        return errc::missing_permission;
+    if (error.starts_with("WRONGTYPE"))
+        return errc::wrong_type;
+    return is_damage(error) ? errc::bad_state : errc::server_error;
+}
+
 /// The leaves of a reply, as text.
 std::vector<std::string> texts_of(reply answer)
 {
@@ -78,12 +88,13 @@ void session_engine::run_once(std::string_view name, std::vector<std::string> ke
                 return done({}, texts_of(answer));
             if (answer.result == reply::status::unknown)
                 return done(errc::unknown_outcome, {});
-            const bool is_forbidden = is_missing_right(answer.error);
+            const errc code = code_of(answer.error);
             std::string remedy;
-            if (is_forbidden && answer.error.find("channel") != std::string::npos)
+            if (code == errc::missing_permission &&
+                answer.error.find("channel") != std::string::npos)
                 remedy = " (add &" + broken_channel(settings_.prefix, settings_.database) + ')';
             log(log_level::error, std::string(name) + ": " + answer.error + remedy);
-            done(is_forbidden ? errc::missing_permission : errc::server_error, {});
+            done(code, {});
         });
 }
 
