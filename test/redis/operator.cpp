@@ -672,9 +672,13 @@ BOOST_AUTO_TEST_CASE(a_user_without_the_channel_cannot_break_a_lock)
     const auto body = [&]() -> asio::awaitable<void>
     {
         const auto guard = co_await mutex.async_lock();
-        BOOST_TEST(co_await error_of(mutex.async_break()) ==
-                   make_error_code(errc::missing_permission));
-        BOOST_TEST(log.find("add &turnstile:0:broken") != std::string::npos);
+        for (int i = 0; i < 3; ++i)
+            BOOST_TEST(co_await error_of(mutex.async_break()) ==
+                       make_error_code(errc::missing_permission));
+        // The same failure is logged once.
+        const std::string remedy = "add &turnstile:0:broken";
+        BOOST_TEST(log.find(remedy) != std::string::npos);
+        BOOST_TEST(log.find(remedy) == log.rfind(remedy));
         BOOST_TEST(guard.valid());
         const lock_status status = co_await mutex.async_inspect();
         BOOST_TEST_REQUIRE(status.holders.size() == 1U);

@@ -204,6 +204,7 @@ private:
     void refused(std::uint64_t number, const std::string& error);
     [[nodiscard]] std::string explained(const std::string& error) const;
     void report(error_code code, const std::string& keys, const std::string& text);
+    void log_failure(std::string text);
     void report_loss(held_lock& held, const std::string& why) const;
     [[nodiscard]] std::string reason_of(const lost& what, const std::string& key) const;
     void wake_at(std::optional<local_time> when);

@@ -93,7 +93,7 @@ void session_engine::run_once(std::string_view name, std::vector<std::string> ke
             if (code == errc::missing_permission &&
                 answer.error.find("channel") != std::string::npos)
                 remedy = " (add &" + broken_channel(settings_.prefix, settings_.database) + ')';
-            log(log_level::error, std::string(name) + ": " + answer.error + remedy);
+            log_failure(std::string(name) + ": " + answer.error + remedy);
             done(code, {});
         });
 }
@@ -282,22 +282,27 @@ std::string session_engine::explained(const std::string& error) const
     return error + " (" + diagnose(error, "EVALSHA", settings_).text + ")";
 }
 
-/// Logs an error that concerns keys or the server, but not the same one twice within a minute: programs often repeat an
-/// operation that has failed.
+/// Logs an error that concerns keys or the server.
 void session_engine::report(error_code code, const std::string& keys, const std::string& text)
+{
+    if (!text.empty() || !keys.empty())
+        log_failure((keys.empty() ? "" : keys + ": ") +
+                    (text.empty() ? code.message() : explained(text)));
+}
+
+/// Logs the failure of an operation, but not the same one twice within a minute: programs often repeat an operation
+/// that has failed.
+void session_engine::log_failure(std::string text)
 {
     constexpr local_time span = std::chrono::minutes(1);
     constexpr std::size_t limit = 1000;
-    if (text.empty() && keys.empty())
-        return;
     const local_time now = boot_time();
     if (now >= reports_end_ || reports_.size() == limit)
     {
         reports_.clear();
         reports_end_ = now + span;
     }
-    const auto [line, is_new] = reports_.insert((keys.empty() ? "" : keys + ": ") +
-                                                (text.empty() ? code.message() : explained(text)));
+    const auto [line, is_new] = reports_.insert(std::move(text));
     if (is_new)
         log(log_level::error, *line);
 }
@@ -333,8 +338,8 @@ void session_engine::acknowledged(attempt_id id)
 
 void session_engine::unacknowledged(attempt_id id, std::string_view why)
 {
-    log(log_level::error,
-        "the server cannot report what its replicas have acknowledged: " + std::string(why));
+    log_failure("the server cannot report what its replicas have acknowledged: " +
+                std::string(why));
     if (const auto found = waiting_.find(id); found != waiting_.end())
         withdraw(std::shared_ptr(found->second), errc::not_replicated);
 }
