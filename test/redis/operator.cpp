@@ -8,7 +8,9 @@
 #include <array>
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/awaitable.hpp>
+#include <boost/asio/cancellation_type.hpp>
 #include <boost/asio/io_context.hpp>
+#include <boost/asio/post.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/test/unit_test.hpp>
 #include <chrono>
@@ -606,6 +608,29 @@ BOOST_AUTO_TEST_CASE(a_stopped_holder_learns_of_the_break_when_it_continues)
         holder.hear("lost a");
         BOOST_TEST(holder.ask("write a", "refused") == "a");
         BOOST_TEST(guard.valid());
+    };
+    run(body);
+}
+
+BOOST_AUTO_TEST_CASE(a_permit_is_lost_if_a_lost_one_is_merged_into_it)
+{
+    async_semaphore printers(s, "printers", 2);
+    const auto body = [&]() -> asio::awaitable<void>
+    {
+        auto kept = co_await printers.async_acquire();
+        auto broken = co_await printers.async_acquire();
+        bool kept_is_lost = false;
+        bool broken_is_lost = false;
+        kept.lost().assign([&](asio::cancellation_type) { kept_is_lost = true; });
+        broken.lost().assign([&](asio::cancellation_type) { broken_is_lost = true; });
+        BOOST_TEST(co_await printers.async_break(broken.fencing_token()) == 1U);
+        while (!broken_is_lost)
+            co_await asio::post(asio::use_awaitable);
+        BOOST_TEST(!kept_is_lost);
+        kept.merge(std::move(broken));
+        BOOST_TEST(!kept.valid());
+        co_await asio::post(asio::use_awaitable);
+        BOOST_TEST(kept_is_lost);
     };
     run(body);
 }

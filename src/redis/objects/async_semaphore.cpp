@@ -36,7 +36,8 @@ public:
 
     void add(part what)
     {
-        what.held->watch(weak_from_this());
+        if (what.held->watch(weak_from_this()))
+            report_loss();
         parts_.push_back(std::move(what));
     }
 

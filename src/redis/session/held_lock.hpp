@@ -184,16 +184,19 @@ public:
     {
         emit_lost(*executor, weak_from_this());
         const std::lock_guard guarded(mutex_);
+        is_reported_ = true;
         for (const auto& each : watchers_)
             if (const auto watcher = each.lock())
                 watcher->report_loss();
     }
 
-    void watch(std::weak_ptr<loss_watcher> watcher)
+    /// Notifies a watcher of a future loss. Returns whether the loss has been reported already.
+    bool watch(std::weak_ptr<loss_watcher> watcher)
     {
         const std::lock_guard guarded(mutex_);
         std::erase_if(watchers_, [](const auto& each) { return each.expired(); });
         watchers_.push_back(std::move(watcher));
+        return is_reported_;
     }
 
     [[nodiscard]] tally count() const
@@ -236,6 +239,7 @@ private:
     // Guards the members below.
     mutable std::mutex mutex_;
     tally tally_;
+    bool is_reported_ = false;
     std::vector<std::weak_ptr<loss_watcher>> watchers_;
 };
 
