@@ -204,6 +204,30 @@ BOOST_AUTO_TEST_CASE(units_that_cannot_be_kept_are_released)
     }
 }
 
+BOOST_AUTO_TEST_CASE(units_of_another_semaphore_are_not_kept)
+{
+    const listed_permit_options terms(1h, "client");
+    get(directory.async_create("a", 1));
+    get(directory.async_create("b", 1));
+    auto other = directory.find("b")->async_acquire(1, as_result).get();
+    BOOST_TEST(std::get<0>(directory.async_keep("a", std::get<1>(other), terms, as_result).get()) ==
+               turnstile::errc::wrong_object);
+    until([&] { return value("b") == 1; });
+
+    async_semaphore unlisted(first, "a", 1);
+    auto outside = unlisted.async_acquire(1, as_result).get();
+    BOOST_TEST(
+        std::get<0>(directory.async_keep("a", std::get<1>(outside), terms, as_result).get()) ==
+        turnstile::errc::wrong_object);
+    BOOST_TEST(!std::get<0>(unlisted.async_acquire(1, as_result).get()));
+
+    auto unnamed = directory.find("a")->async_acquire(1, as_result).get();
+    BOOST_TEST(
+        (std::get<0>(directory.async_keep("", std::get<1>(unnamed), terms, as_result).get()) ==
+         errc::invalid_name));
+    until([&] { return value("a") == 1; });
+}
+
 BOOST_AUTO_TEST_CASE(lease_that_is_out_of_range_is_refused)
 {
     constexpr auto longest = listed_permit_options::longest_lease;

@@ -243,7 +243,7 @@ void permit_grant::start_release(const std::shared_ptr<permit_share>& share,
         release_part(part, false, joint_release::part_of(whole));
 }
 
-void permit_grant::start_keep(permit_grant owned, std::string heir,
+void permit_grant::start_keep(permit_grant owned, std::string_view key, std::string heir,
                               erased_handler<void(error_code)> handler)
 {
     const auto done = std::make_shared<completion<error_code>>(std::move(handler));
@@ -255,6 +255,11 @@ void permit_grant::start_keep(permit_grant owned, std::string heir,
     }
     const permit_share::part part = owned.share_->parts().front();
     const std::shared_ptr<held_lock>& held = part.held;
+    if (held->lock->keys.front() != key)
+    {
+        done->complete(turnstile::errc::wrong_object);
+        return;
+    }
     if (part.units != held->count().held)
     {
         done->complete(turnstile::errc::invalid_count);

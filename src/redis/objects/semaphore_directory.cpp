@@ -304,6 +304,7 @@ void start_keep(const std::shared_ptr<directory_handle>& directory, directory_ca
         heir =
             call.permit + ' ' + std::to_string(call.terms.lease.count()) + ' ' + call.terms.client;
     }
+    const std::string key = directory->key_of(call.name);
     done_handler next(
         [directory, call = std::move(call), token, done](const error_code& error)
         {
@@ -334,7 +335,7 @@ void start_keep(const std::shared_ptr<directory_handle>& directory, directory_ca
                 done->complete(errc::session_closed, {});
         },
         executor_of(*directory));
-    permit_grant::start_keep(std::move(units), std::move(heir), std::move(next));
+    permit_grant::start_keep(std::move(units), key, std::move(heir), std::move(next));
 }
 
 }  // namespace detail

@@ -11,6 +11,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
+#include <string_view>
 #include <turnstile/error.hpp>
 #include <turnstile/redis/detail/erased_handler.hpp>
 #include <turnstile/redis/detail/grant.hpp>
@@ -52,8 +54,8 @@ public:
 
     /// Passes the units to a permit of a directory, which @p heir describes as `ID LEASE CLIENT`.
     /// If @p heir is empty, the units are taken permanently. The units have to be all those of
-    /// one grant.
-    static void start_keep(permit_grant owned, std::string heir,
+    /// one grant of the pool with this key.
+    static void start_keep(permit_grant owned, std::string_view key, std::string heir,
                            erased_handler<void(error_code)> handler);
 
     /// Releases the units in the background.
