@@ -182,6 +182,12 @@ struct config
     /// control characters. If empty: `program@host:process`.
     std::string client_name;
 
+    /// The shortest lease of a lock.
+    static constexpr std::chrono::milliseconds shortest_lease{100};
+    /// The longest lease, and the longest of all other durations. With much longer ones, the computations of the
+    /// server and of timers would overflow.
+    static constexpr std::chrono::milliseconds longest_duration{std::chrono::hours{24}};
+
     /// How long a lease lasts from its last renewal; from 100 ms to 24 h. Each mutex may override it.
     std::chrono::milliseconds lease{15'000};
     /// The time within which the receiver has to confirm a new grant; from 100 ms to the lease. If not set:

@@ -9,7 +9,6 @@
 #include "redis/objects/lock_support.hpp"
 #include "redis/session/held_lock.hpp"
 #include "redis/session/session_core.hpp"
-#include "redis/transport/duration_limits.hpp"
 
 namespace turnstile::redis {
 
@@ -188,11 +187,11 @@ detail::lease_options detail::lease_of(const config& settings, const mutex_optio
     result.idle = settings.idle_time;
     result.renew = options.renew();
     result.cohort = options.cohort();
-    if (result.lease < shortest_lease || result.lease > longest_time)
+    if (result.lease < config::shortest_lease || result.lease > config::longest_duration)
         throw redis_error(errc::invalid_config,
                           "the lease is " + text(result.lease) +
                               ", but has to be at least 100 ms and at most 24 h");
-    if (result.claim > result.lease || result.claim < shortest_lease)
+    if (result.claim > result.lease || result.claim < config::shortest_lease)
         throw redis_error(errc::invalid_config,
                           "the claim lease is " + text(result.claim) +
                               ", but has to be at least 100 ms and at most the lease (" +
@@ -236,7 +235,7 @@ const std::string& detail::name_of(const lock_handle& lock) noexcept
 detail::durability_options detail::durability_of(const mutex_options& options)
 {
     if (options.replicas() < 0 || options.replica_timeout() < milliseconds(1) ||
-        options.replica_timeout() > longest_time)
+        options.replica_timeout() > config::longest_duration)
         throw redis_error(errc::invalid_config,
                           "the durability is " + std::to_string(options.replicas()) +
                               " replicas within " + text(options.replica_timeout()) +

@@ -10,7 +10,6 @@
 #include <turnstile/redis/error.hpp>
 #include <utility>
 
-#include "redis/transport/duration_limits.hpp"
 #include "redis/transport/parse_url.hpp"
 
 // The configuration and its valid values. parse_url.cpp reads URLs.
@@ -19,8 +18,6 @@ namespace turnstile::redis {
 
 namespace {
 
-using detail::longest_time;
-using detail::shortest_lease;
 using std::chrono::milliseconds;
 
 using problem = std::optional<std::string>;
@@ -111,7 +108,7 @@ problem check_names(const config& c)
 
 problem check_range(std::string_view option, milliseconds value, milliseconds least)
 {
-    if (value < least || value > longest_time)
+    if (value < least || value > config::longest_duration)
         return fmt::format("{}={}ms: must be between {}ms and 24h", option, value.count(),
                            least.count());
     return {};
@@ -120,10 +117,10 @@ problem check_range(std::string_view option, milliseconds value, milliseconds le
 /// Checks the durations of leases.
 problem check_leases(const config& c)
 {
-    if (problem p = check_range("lease", c.lease, shortest_lease))
+    if (problem p = check_range("lease", c.lease, config::shortest_lease))
         return p;
     const milliseconds claim_lease = c.effective_claim_lease();
-    if (problem p = check_range("claim_lease", claim_lease, shortest_lease))
+    if (problem p = check_range("claim_lease", claim_lease, config::shortest_lease))
         return p;
     if (claim_lease > c.lease)
         return fmt::format("claim_lease={}ms: must be at most the lease, {}ms", claim_lease.count(),
