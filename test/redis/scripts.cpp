@@ -393,6 +393,18 @@ BOOST_AUTO_TEST_CASE(resync_reclaims_after_the_server_forgot)
     BOOST_TEST(fence() == first);
 }
 
+BOOST_AUTO_TEST_CASE(resync_finds_a_holder_that_a_replica_knows_by_an_older_connection)
+{
+    acquire("a#1.1");
+    const std::int64_t its = fence();
+    const auto replica = store;
+    resync("a#1.1", "a#2.1", its);
+    store = replica;
+    BOOST_TEST(resync("b#2.1", "b#3.1", its)[0] == "lost");
+    BOOST_TEST(resync("a#2.1", "a#3.1", its)[0] == "own");
+    BOOST_TEST(release("a#3.1", its)[0] == "released");
+}
+
 BOOST_AUTO_TEST_CASE(resync_removes_a_holder_from_a_queue_that_missed_its_grant)
 {
     acquire("a#1.1");

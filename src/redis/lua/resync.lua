@@ -41,8 +41,9 @@ return each(function(key, i)
     for old in string.gmatch(ARGV[a], '[^,]+') do
       if s.holder == old then s.holder = id end
     end
-    -- An outdated state may know the holder by the id of an older connection.
-    if held and s.fence == fence and string.find(s.holder, '^%?.') then s.holder = '?' .. id end
+    -- A replica that has taken over may know the holder by the id of an older connection.
+    local renamed = string.gsub(s.holder, '#%d+', string.match(id, '#%d+'))
+    if held and s.fence == fence and (renamed == id or renamed == '?' .. id) then s.holder = renamed end
     -- The server forgot the grant, and has not granted the lock since: the holder reclaims it. If a clock that was set
     -- back led to another grant with a lower token, revoke() informs that holder.
     if held and (s.fence - fence < 0 or s.fence == fence and (s.holder == '' or s.holder == '?')) then
