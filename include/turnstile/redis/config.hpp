@@ -178,8 +178,8 @@ struct config
     int database = 0;
     /// The first part of the name of each key and channel. No braces, white space or control characters.
     std::string prefix = "turnstile";
-    /// The name of the connection in CLIENT LIST, and of a holder in `async_inspect()`. No white space or
-    /// control characters. If empty: `program@host:process`.
+    /// The name of the connection in CLIENT LIST, and of a holder in `async_inspect()`. Only ASCII characters,
+    /// without white space and control characters. If empty: `program@host:process`.
     std::string client_name;
 
     /// The shortest lease of a lock.

@@ -10,6 +10,7 @@
 #include <turnstile/redis/error.hpp>
 #include <utility>
 
+#include "redis/transport/identity.hpp"
 #include "redis/transport/parse_url.hpp"
 
 // The configuration and its valid values. parse_url.cpp reads URLs.
@@ -101,8 +102,8 @@ problem check_names(const config& c)
     if (!c.tls_name.empty())
         if (problem p = check_name("tls_name", c.tls_name, ""))
             return p;
-    if (!c.client_name.empty())
-        return check_name("client_name", c.client_name, "");
+    if (!std::ranges::all_of(c.client_name, detail::is_allowed_in_client_name))
+        return "client_name: must have only the characters from '!' to '~'";
     return {};
 }
 

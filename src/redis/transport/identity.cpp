@@ -15,10 +15,10 @@ namespace turnstile::redis::detail {
 
 namespace {
 
-/// Makes a text valid for CLIENT SETNAME: ASCII without white space and control characters.
+/// Makes a text valid for CLIENT SETNAME.
 std::string printable(std::string text)
 {
-    std::ranges::replace_if(text, [](char c) { return c < '!' || c > '~'; }, '_');
+    std::ranges::replace_if(text, [](char c) { return !is_allowed_in_client_name(c); }, '_');
     return text.empty() ? "unknown" : text;
 }
 

@@ -12,6 +12,12 @@
 
 namespace turnstile::redis::detail {
 
+/// Whether CLIENT SETNAME accepts a character: ASCII without white space and control characters.
+[[nodiscard]] constexpr bool is_allowed_in_client_name(char c) noexcept
+{
+    return c >= '!' && c <= '~';
+}
+
 /// The identity of a session of this process.
 [[nodiscard]] session_identity identify(const config& settings);
 
