@@ -101,7 +101,7 @@ diagnosis diagnose(std::string_view error, std::string_view command, const confi
                     user_of(settings))};
     if (error.starts_with("WRONGPASS") || contains(error, "AUTH <password>"))
         return {errc::wrong_credentials,
-                fmt::format("user '{}': {}", user_of(settings), redact(error, settings.password))};
+                fmt::format("user '{}': {}", user_of(settings), redact(error))};
     if (is_missing_right(error))
     {
         if (contains(error, "channel"))
@@ -116,10 +116,10 @@ diagnosis diagnose(std::string_view error, std::string_view command, const confi
     }
     // HELLO needs Redis 6, and servers before 7.0 cannot parse the first line of our scripts.
     if (contains(error, "unknown command") || contains(error, "unexpected symbol near '#'"))
-        return unsupported(redact(error, settings.password));
+        return unsupported(redact(error));
     if (contains(error, "DB index"))
         return {errc::invalid_config, fmt::format("db={}: {}", settings.database, error)};
-    return {errc::server_error, redact(error, settings.password)};
+    return {errc::server_error, redact(error)};
 }
 
 bool is_supported(std::string_view version)

@@ -10,16 +10,11 @@
 
 namespace turnstile::redis::detail {
 
-/// Replaces a secret in a text with stars: a server's answer to an unknown command contains its arguments,
-/// and those of HELLO include the password.
-[[nodiscard]] inline std::string redact(std::string_view text, std::string_view secret)
+/// Removes the arguments of a command from a text. A server's answer to an unknown command contains their beginning, and
+/// those of HELLO include the password.
+[[nodiscard]] inline std::string redact(std::string_view text)
 {
-    std::string result(text);
-    if (secret.empty())
-        return result;
-    for (std::size_t at = 0; (at = result.find(secret, at)) != std::string::npos; at += 3)
-        result.replace(at, secret.size(), "***");
-    return result;
+    return std::string(text.substr(0, text.find(", with args beginning with")));
 }
 
 }  // namespace turnstile::redis::detail
