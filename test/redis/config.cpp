@@ -41,10 +41,10 @@ const std::vector<refused> refused_urls{
     {"redis://", "host: must not be empty"},
     {"redis://:6379", "host: must not be empty"},
     {"redis://a%20b", "host: must not be empty or have white space"},
-    {"redis://h:0", "port=0: must be a number between 1 and 65535"},
-    {"redis://h:65536", "port=65536: must be a number between 1 and 65535"},
-    {"redis://h:x", "port=x: must be a number between 1 and 65535"},
-    {"redis://h:-1", "port=-1: must be a number between 1 and 65535"},
+    {"redis://h:0", "port: must be a number between 1 and 65535"},
+    {"redis://h:65536", "port: must be a number between 1 and 65535"},
+    {"redis://h:x", "port: must be a number between 1 and 65535"},
+    {"redis://h:-1", "port: must be a number between 1 and 65535"},
     {"redis://[::1", "host '[::1': the closing bracket is missing"},
     {"redis://[::1]x", "host '[::1]x': only a port may follow the bracket"},
     {"redis://h/x", "db=x: must be a number, at least 0"},
@@ -56,6 +56,11 @@ const std::vector<refused> refused_urls{
     {"redis://h?lease", "option 'lease': must be name=value"},
     {"redis://h?=1", "option '': must be name=value"},
     {"redis://h?leese=1s", "unknown option 'leese'"},
+    {"redis://h?password=a&b", "password: an & in it must be percent-encoded; otherwise, an option "
+                               "behind it is unknown or not name=value"},
+    {"redis://h?sentinel_password=a&leese=1s",
+     "sentinel_password: an & in it must be percent-encoded; otherwise, an option behind it is "
+     "unknown or not name=value"},
     {"redis://h?lease=15", "lease=15: must be a whole number with its unit, like 500ms, 15s, 2min "
                            "or 1h"},
     {"redis://h?lease=", "lease=: must be a whole number with its unit, like 500ms, 15s, 2min or "
@@ -120,7 +125,7 @@ const std::vector<refused> refused_urls{
     {"unix:///a?db=x", "db=x: must be a number, at least 0"},
     {"redis+sentinel://", "host: must not be empty"},
     {"redis+sentinel://a,,b/m", "host: must not be empty"},
-    {"redis+sentinel://a:1,b:x/m", "port=x: must be a number between 1 and 65535"},
+    {"redis+sentinel://a:1,b:x/m", "port: must be a number between 1 and 65535"},
     {"redis+sentinel://a", "master_name: must not be empty"},
     {"redis+sentinel://a/m/x", "db=x: must be a number, at least 0"},
 };
@@ -303,6 +308,11 @@ BOOST_AUTO_TEST_CASE(no_text_of_an_error_shows_the_password)
           "redis://u:%s3cr3t@h", "rediss://u:s3cr3t@h/x", "redis://h?password=s3cr3t&lease=x",
           "redis://h?password=%s3cr3t", "unix://u:s3cr3t@path", "unix://u:s3/cr3t@/path",
           "redis+sentinel://u:s3cr3t@a", "redis://h?sentinel_password=s3cr3t&x=1", "u:s3cr3t@h",
+          // The host was forgotten.
+          "redis://:s3cr3t", "redis://u:s3cr3t", "redis://u:s3cr3t/1",
+          // The & was not encoded.
+          "redis://h?password=a&s3cr3t", "redis://h?password=a&s3cr3t=1",
+          "redis://h?password=a&s3cr3t=%", "redis://h?sentinel_password=a&lease=1s&s3cr3t",
           "http://u:s3cr3t@h"})
     {
         const std::string text = refusal_of(url);

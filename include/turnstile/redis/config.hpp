@@ -112,8 +112,8 @@ struct config
      * `lease`, `claim_lease`, `idle_time`, `loss_margin`, `grace`, `health_check`, `connect_timeout`,
      * `max_backoff`. A duration is a whole number with a unit: `500ms`, `15s`, `2min`, `1h`.
      *
-     * @throws redis_error with errc::invalid_config; its text names the value and the rule, but never the
-     *         password.
+     * @throws redis_error with errc::invalid_config; its text names the rule and the value that breaks it, but
+     *         no part of the URL that could be a password.
      */
     [[nodiscard]] static config from_url(std::string_view url);
 

@@ -19,7 +19,8 @@
 //   scheme "://" [user [":" password] "@"] hosts ["/" path] ["?" options]
 //
 // An error quotes the wrong part, but nothing that could contain a password: neither the URL, nor the part
-// before the "@", nor the value of an unknown option.
+// before the "@", nor a port, which is the password if the host was forgotten, nor the value of an unknown option,
+// nor the name of an unknown option behind a password.
 
 namespace turnstile::redis::detail {
 
@@ -159,39 +160,61 @@ constexpr option<std::optional<milliseconds>> derived_durations[] = {
     {"health_check", &config::health_check},
 };
 
-void set_option(const std::string& name, const std::string& value, config& to)
+/// Sets an option. Returns false if it is unknown. An unknown name may be a secret, so no error quotes it.
+bool set_option(const std::string& name, std::string_view encoded, config& to)
 {
+    const auto value = [&] { return decode(name, encoded); };
     for (const auto& each : texts)
         if (each.name == name)
-            return void(to.*each.member = value);
+        {
+            to.*each.member = value();
+            return true;
+        }
     for (const auto& each : durations)
         if (each.name == name)
-            return void(to.*each.member = read_duration(name, value));
+        {
+            to.*each.member = read_duration(name, value());
+            return true;
+        }
     for (const auto& each : derived_durations)
         if (each.name == name)
-            return void(to.*each.member = read_duration(name, value));
+        {
+            to.*each.member = read_duration(name, value());
+            return true;
+        }
     if (name == "db")
-        to.database = read_database(value);
+        to.database = read_database(value());
     else if (name == "verify")
-        to.tls_verify = read_bool(name, value);
+        to.tls_verify = read_bool(name, value());
     else if (name == "renew_fraction")
-        to.renew_fraction = read_fraction(name, value);
+        to.renew_fraction = read_fraction(name, value());
     else if (name == "clock_drift")
-        to.clock_drift = read_fraction(name, value);
+        to.clock_drift = read_fraction(name, value());
     else
-        refuse(fmt::format("unknown option '{}'", name));
+        return false;
+    return true;
 }
 
 void parse_options(std::string_view text, config& to)
 {
+    std::string password;
     while (!text.empty())
     {
         std::string_view value = take_until(text, '&');
-        const std::size_t equals = value.find('=');
+        const bool has_value = value.find('=') != std::string_view::npos;
         const std::string name = decode("option", take_until(value, '='));
-        if (name.empty() || equals == std::string_view::npos)
+        const bool is_set = has_value && !name.empty() && set_option(name, value, to);
+        // The name may be a part of the password.
+        if (!is_set && !password.empty())
+            refuse(password +
+                   ": an & in it must be percent-encoded; otherwise, an option behind it is "
+                   "unknown or not name=value");
+        if (!has_value || name.empty())
             refuse(fmt::format("option '{}': must be name=value", name));
-        set_option(name, decode(name, value), to);
+        if (!is_set)
+            refuse(fmt::format("unknown option '{}'", name));
+        if (name.ends_with("password"))
+            password = name;
     }
 }
 
@@ -220,7 +243,7 @@ host_and_port parse_host(std::string_view text, std::uint16_t port)
         host = take_until(text, ':');
     }
     if (!text.empty() && (!read_number(text, port) || port == 0))
-        refuse(fmt::format("port={}: must be a number between 1 and 65535", text));
+        refuse("port: must be a number between 1 and 65535");
     if (host.empty())
         refuse("host: must not be empty");
     return {decode("host", host), port};
@@ -282,7 +305,7 @@ void parse_url(std::string_view url, config& to)
 
     to.tls = scheme.starts_with("rediss");
     std::string_view hosts = take_until(place, '/');
-    // Otherwise the quoted port could be the beginning of a password.
+    // Otherwise the beginning of a password would be taken for a port.
     if (hosts.find('@') == std::string_view::npos &&
         (place.find('@') != std::string_view::npos || url.find('@') != std::string_view::npos))
         refuse("user and password: / and ? must be percent-encoded, and @ behind the host as well");
