@@ -729,6 +729,25 @@ BOOST_AUTO_TEST_CASE(a_user_of_some_locks_alone_inspects_them_without_names)
     run(body);
 }
 
+BOOST_AUTO_TEST_CASE(a_remedy_names_the_user_of_the_credentials)
+{
+    std::string log;
+    config settings = as_user("&turnstile:*", "~turnstile:*:mutex*:a*");
+    settings.username.clear();
+    settings.password.clear();
+    settings.credentials = [] { return turnstile::redis::user_credentials("app", "pw"); };
+    settings.logger = [&](turnstile::redis::log_level, std::string_view text) { log += text; };
+    session app(context, settings, session_thread::own);
+    async_mutex mutex(app, "b");
+    const auto body = [&]() -> asio::awaitable<void>
+    {
+        BOOST_TEST(co_await error_of(mutex.async_lock()) ==
+                   make_error_code(errc::missing_permission));
+        BOOST_TEST(log.find("user 'app' may not use the keys") != std::string::npos, log);
+    };
+    run(body);
+}
+
 // --- parsing of answers -------------------------------------------------------------------------
 
 BOOST_AUTO_TEST_CASE(answers_of_another_form_are_no_status)

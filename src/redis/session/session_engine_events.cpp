@@ -279,7 +279,7 @@ std::string session_engine::explained(const std::string& error) const
 {
     if (!is_missing_right(error))
         return error;
-    return error + " (" + diagnose(error, "EVALSHA", settings_).text + ")";
+    return error + " (" + connection_.remedy(error) + ")";
 }
 
 /// Logs an error that concerns keys or the server.

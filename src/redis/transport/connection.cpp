@@ -60,6 +60,10 @@ public:
     [[nodiscard]] const asio::any_io_executor& executor() const { return executor_; }
     [[nodiscard]] bool is_open() const { return open_ && !closing_ && !guard_.is_forked(); }
     [[nodiscard]] const std::string& trouble() const { return trouble_; }
+    [[nodiscard]] std::string remedy(std::string_view error) const
+    {
+        return diagnose(error, "EVALSHA", settings_).text;
+    }
 
     void start() { attempt(); }
     void forget() { observer_ = nullptr; }
@@ -403,6 +407,12 @@ bool connection::is_connected() const
 {
     const auto l = loop_.lock();
     return l && l->is_open();
+}
+
+std::string connection::remedy(std::string_view error) const
+{
+    const auto l = loop_.lock();
+    return l ? l->remedy(error) : std::string();
 }
 
 std::string connection::trouble() const

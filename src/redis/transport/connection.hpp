@@ -116,6 +116,9 @@ public:
     /// Whether the connection accepts commands.
     [[nodiscard]] bool is_connected() const;
 
+    /// The remedy for a missing right that the server reports in its answer to a script.
+    [[nodiscard]] std::string remedy(std::string_view error) const;
+
     /// The current problem, with the server's name; empty if there is none.
     [[nodiscard]] std::string trouble() const;
 
