@@ -19,7 +19,7 @@
 //   scheme "://" [user [":" password] "@"] hosts ["/" path] ["?" options]
 //
 // An error quotes the wrong part, but nothing that could contain a password: neither the URL, nor the part
-// before the "@", nor a port, which is the password if the host was forgotten, nor the value of an unknown option,
+// before the "@", nor a port that is no number, nor the value of an unknown option,
 // nor the name of an unknown option behind a password.
 
 namespace turnstile::redis::detail {
@@ -243,7 +243,12 @@ host_and_port parse_host(std::string_view text, std::uint16_t port)
         host = take_until(text, ':');
     }
     if (!text.empty() && (!read_number(text, port) || port == 0))
-        refuse("port: must be a number between 1 and 65535");
+    {
+        // If the host was forgotten, the port is the password.
+        const bool is_number = text.find_first_not_of("0123456789") == std::string_view::npos;
+        refuse(fmt::format("port{}: must be a number between 1 and 65535",
+                           is_number ? '=' + std::string(text) : std::string()));
+    }
     if (host.empty())
         refuse("host: must not be empty");
     return {decode("host", host), port};
