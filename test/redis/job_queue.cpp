@@ -5,6 +5,7 @@
 #include <turnstile/redis/job_queue.hpp>
 
 #include <boost/asio/as_tuple.hpp>
+#include <boost/asio/bind_executor.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/use_future.hpp>
 #include <boost/describe/class.hpp>
@@ -208,6 +209,23 @@ BOOST_AUTO_TEST_CASE(a_closed_session_returns_its_jobs)
     BOOST_TEST(!job.valid());
     BOOST_TEST(queue.async_counts(use_future).get().waiting == 1U);
     BOOST_TEST((error_of(its.async_next(as_tuple(use_future))) == redis::errc::session_closed));
+}
+
+BOOST_AUTO_TEST_CASE(workers_of_a_destroyed_context_use_up_no_attempt)
+{
+    auto gone = std::make_unique<boost::asio::io_context>();
+    for (int i = 0; i < 5; ++i)
+        queue.async_next(boost::asio::bind_executor(
+            *gone, [](const error_code&, const auto&)
+            { BOOST_ERROR("a handler ran after its context was destroyed"); }));
+    session->async_ping(use_future).get();
+    gone.reset();
+    auto waiting = queue.async_next(use_future);
+    queue.async_push("a", push_options().attempts(1), use_future).get();
+    auto job = waiting.get();
+    BOOST_TEST(job.payload() == "a");
+    BOOST_TEST(job.attempt() == 1);
+    job.async_finish(use_future).get();
 }
 
 // The session repeats the command, which removes 256 jobs at most.

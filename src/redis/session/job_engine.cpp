@@ -97,14 +97,14 @@ void job_engine::next(const std::shared_ptr<job_wait>& wait, error_code obstacle
         held_.erase(former->name);
     // The lease may have expired before this ran on the strand.
     if (former && !client_.holds(former->name))
-        return finish(wait, turnstile::errc::lost, {});
+        return finish(wait, turnstile::errc::lost);
     if (obstacle)
-        return finish(wait, obstacle, {});
+        return finish(wait, obstacle);
     if (wait->queue->forgotten || wait->cancelled)
     {
         if (former)
             end(former, "finish", {}, nullptr);
-        return finish(wait, boost::asio::error::operation_aborted, {});
+        return finish(wait, boost::asio::error::operation_aborted);
     }
     wait->request = client_.take(boot_time(), name_of(*wait->queue), former ? former->name : 0);
     waiting_.emplace(wait->request, wait);
@@ -117,7 +117,7 @@ void job_engine::cancel(const std::shared_ptr<job_wait>& wait)
     if (wait->request == 0)
         return;
     client_.cancel(boot_time(), wait->request);
-    finish(wait, boost::asio::error::operation_aborted, {});
+    finish(wait, boost::asio::error::operation_aborted);
     perform();
 }
 
@@ -174,7 +174,7 @@ void job_engine::fail_after_connect_error(error_code obstacle)
     for (const auto& [id, wait] : std::map(waiting_))
     {
         client_.cancel(boot_time(), id);
-        finish(wait, obstacle, {});
+        finish(wait, obstacle);
     }
     for (const auto& [id, what] : std::exchange(calls_, {}))
         what->done->complete(
@@ -194,7 +194,7 @@ void job_engine::finish_all(error_code waits, error_code others)
     for (const auto& [id, wait] : std::map(waiting_))
     {
         client_.cancel(boot_time(), id);
-        finish(wait, waits, {});
+        finish(wait, waits);
     }
     for (const auto& [id, what] : std::exchange(calls_, {}))
     {
@@ -312,7 +312,10 @@ void job_engine::perform(const job_granted& what)
     const auto held =
         std::make_shared<held_job>(wait->queue, what, std::move(payload), wait->executor);
     held_.emplace(what.attempt, held);
-    finish(wait, {}, job_hold(held));
+    // If the worker's context has ended, no handler was posted, so the attempt does not count.
+    waiting_.erase(std::exchange(wait->request, 0));
+    if (!wait->done.complete({}, job_hold(held)))
+        end(held, "r", {}, nullptr);
 }
 
 void job_engine::perform(const job_refused& what)
@@ -321,7 +324,7 @@ void job_engine::perform(const job_refused& what)
     if (found == waiting_.end())
         return;
     const std::shared_ptr<job_wait> wait = found->second;
-    finish(wait, code_of(what.result, wait->queue->options.key, what.text), {});
+    finish(wait, code_of(what.result, wait->queue->options.key, what.text));
 }
 
 void job_engine::perform(const job_answered& what)
@@ -381,10 +384,10 @@ error_code job_engine::code_of(job_result result, const std::string& key, const 
     return code;
 }
 
-void job_engine::finish(const std::shared_ptr<job_wait>& wait, error_code error, job_hold hold)
+void job_engine::finish(const std::shared_ptr<job_wait>& wait, error_code error)
 {
     waiting_.erase(std::exchange(wait->request, 0));
-    wait->done.complete(error, std::move(hold));
+    wait->done.complete(error, {});
 }
 
 void job_engine::wake()

@@ -210,7 +210,7 @@ private:
     void perform(const job_lost& what);
     void perform(const job_renewed& what);
     void on_reply(std::uint64_t number, const reply& answer);
-    void finish(const std::shared_ptr<job_wait>& wait, error_code error, job_hold hold);
+    void finish(const std::shared_ptr<job_wait>& wait, error_code error);
     void wake();
     [[nodiscard]] job_queue_id name_of(job_queue_handle& queue);
     void close(job_queue_handle& queue);
