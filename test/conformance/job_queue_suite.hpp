@@ -23,6 +23,7 @@
 #include <chrono>
 #include <conformance/job_queue_test.hpp>
 #include <cstddef>
+#include <limits>
 #include <memory>
 #include <string>
 #include <turnstile/error.hpp>
@@ -417,6 +418,11 @@ TURNSTILE_JOB_TEST(invalid_input_is_rejected)
                     make_error_code(errc::invalid_duration));
             BOOST_TEST(co_await t.counts() == "0000");
             // The largest values that are allowed.
+            co_await t.queue.async_limit_rate(std::numeric_limits<std::ptrdiff_t>::max(), 1s);
+            const auto none = co_await t.queue.async_list(turnstile::job_state::dead,
+                                                          std::numeric_limits<std::size_t>::max(),
+                                                          t.queue.max_page);
+            BOOST_TEST(none.empty());
             const push_options widest = push_options().attempts(1).timeout(push_options::longest);
             co_await t.queue.async_push(std::string(16, 'a'), widest);
             co_await t.work(1);

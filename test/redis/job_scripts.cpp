@@ -680,6 +680,13 @@ BOOST_AUTO_TEST_CASE(starts_are_limited_in_each_period)
     TEST_WORDS(heard(), "w:a#1 grant 2 e");
 }
 
+BOOST_AUTO_TEST_CASE(the_largest_rate_limit_can_be_stored)
+{
+    BOOST_TEST(manage("limit", "9223372036854775807", "1000") == "ok 0");
+    push("a");
+    BOOST_TEST(take("a#1.1") == "job");
+}
+
 BOOST_AUTO_TEST_CASE(a_rate_limit_survives_a_pause)
 {
     manage("limit", "1", "1000");
@@ -765,6 +772,8 @@ BOOST_AUTO_TEST_CASE(listings_are_paged)
     take("a#1.1");
     take("a#1.2");
     TEST_WORDS(records("active", 1, 5), "2 a");
+    for (const char* each : {"waiting", "delayed", "active", "dead"})
+        BOOST_TEST(call("list", {"w:", each, "18446744073709551615", "512"}).size() == 1U);
 }
 
 // --- reconnecting, and foreign keys -------------------------------------------------------------

@@ -8,7 +8,8 @@
 -- wakes      waiting workers, if jobs are due
 -- complexity O(log jobs + number), O(attempts) for active jobs
 -- flags: allow-oom
-local what, offset, number = ARGV[2], ARGV[3] + 0, ARGV[4] + 0
+-- The server rejects larger offsets.
+local what, offset, number = ARGV[2], math.min(ARGV[3] + 0, 2 ^ 53), ARGV[4] + 0
 do_what_is_due()
 serve()
 save()

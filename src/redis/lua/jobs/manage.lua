@@ -22,7 +22,9 @@ do_what_is_due()
 local removed = 0
 if what == 'pause' or what == 'resume' or what == 'limit' then
   if not paused then paused, rate, period, started, ends = '0', 0, 0, 0, 0 end
-  if what == 'limit' then rate, period, started = number + 0, ARGV[4], 0 else paused = what == 'pause' and '1' or '0' end
+  -- Larger numbers cannot be stored.
+  if what == 'limit' then rate, period, started = math.min(number + 0, 2 ^ 53), ARGV[4], 0
+  else paused = what == 'pause' and '1' or '0' end
   if paused == '0' and rate == 0 then paused, limits = nil, '-' end
 elseif what == 'retry' then
   local entry = redis.call('ZRANGEBYSCORE', key .. '{dead}', number, number, 'LIMIT', 0, 1)[1]
