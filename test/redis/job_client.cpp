@@ -122,6 +122,16 @@ BOOST_AUTO_TEST_CASE(a_job_that_is_lost_before_it_becomes_a_dead_letter_ends_no_
     }
 }
 
+BOOST_AUTO_TEST_CASE(a_worker_keeps_its_position_after_a_dead_letter)
+{
+    connect();
+    const job_request_id request = wait();
+    receive("job q grant " + clock() + ' ' + clock(15s) + ' ' + attempt(request) + " 2 x");
+    bury();
+    BOOST_TEST_REQUIRE(sent() == "take");
+    BOOST_TEST(commands[0].arguments[2] == "42");
+}
+
 BOOST_AUTO_TEST_CASE(an_answer_that_follows_its_grant_does_not_undo_a_dead_letter)
 {
     connect();

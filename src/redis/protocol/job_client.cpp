@@ -113,6 +113,7 @@ void job_client::bury(local_time now, job_request_id whose, job_attempt_id id, s
     const auto found = attempts_.find(id);
     request& each = add_request(whose, found->second.queue);
     each.finishes = found->second.text;
+    each.ticket = found->second.ticket;
     each.reason = std::move(reason);
     each.in_doubt = found->second.in_doubt;
     drop(id);
@@ -234,6 +235,7 @@ void job_client::grant(job_request_id id, std::string text, server_time now, ser
     queue_state& queue = queues_.at(queue_id);
     const auto job = parse_job_record(record);
     const bool cancelled = found->second.cancelled;
+    std::string ticket = std::move(found->second.ticket);
     erase(requests_, found);
     if (cancelled || !job)
     {
@@ -248,6 +250,7 @@ void job_client::grant(job_request_id id, std::string text, server_time now, ser
     ++queue.users;
     attempt& each = attempts_[name];
     each.queue = queue_id;
+    each.ticket = std::move(ticket);
     each.expires = limit != 0 ? std::max(expiry(queue, now + queue.options.lease.count() * 1000),
                                          expiry(queue, end))
                               : expiry(queue, end);

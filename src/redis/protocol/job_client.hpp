@@ -244,6 +244,8 @@ private:
     {
         job_queue_id queue = 0;
         std::string text;
+        /// The ticket of its request, which waits again if the payload cannot be read.
+        std::string ticket;
         local_time expires{};
         /// When its time limit ends by the server's clock.
         local_time limit = never;
