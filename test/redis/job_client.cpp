@@ -250,6 +250,43 @@ BOOST_AUTO_TEST_CASE(a_report_of_progress_renews_no_other_lease)
     BOOST_TEST(sent() == "finish");
 }
 
+BOOST_AUTO_TEST_CASE(progress_that_the_server_may_not_know_is_sent_again)
+{
+    connect();
+    const job_attempt_id name = start();
+    report(name, "0.5");
+    BOOST_TEST(sent() == "renew");
+    disconnect();
+    connect(2);
+    BOOST_TEST_REQUIRE(sent() == "renew");
+    BOOST_TEST(commands[0].arguments.back() == "0.5");
+    refuse("BUSY Redis is busy running a script");
+    pass(100ms);
+    BOOST_TEST_REQUIRE(sent() == "renew");
+    BOOST_TEST(commands[0].arguments.back() == "0.5");
+    // A later report replaces it.
+    report(name, "0.6");
+    disconnect();
+    connect(3);
+    BOOST_TEST_REQUIRE(sent() == "renew");
+    BOOST_TEST(commands[0].arguments.back() == "0.6");
+    answer({"ok " + clock() + " 0", "1"});
+    disconnect();
+    connect(4);
+    BOOST_TEST_REQUIRE(sent() == "renew");
+    BOOST_TEST(commands[0].arguments.back() == "");
+    // That of an attempt that has ended is not sent again.
+    answer({"ok " + clock() + " 0", "1"});
+    start();
+    report(name, "0.7");
+    finish(name);
+    disconnect();
+    connect(5);
+    BOOST_TEST(sent() == "renew finish");
+    answer({"ok " + clock() + " 0", "1"});
+    BOOST_TEST(sent() == "finish");
+}
+
 BOOST_AUTO_TEST_CASE(a_lease_that_is_not_renewed_is_lost_before_its_end)
 {
     connect();

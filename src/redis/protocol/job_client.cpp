@@ -191,6 +191,7 @@ void job_client::drop(job_attempt_id id)
     queue_state& queue = queues_.at(found->second.queue);
     queue.attempts.erase(id);
     queue.progress.erase(id);
+    queue.reported.erase(id);
     if (queue.attempts.empty())
         queue.renew_at = never;
     erase(attempts_, found);

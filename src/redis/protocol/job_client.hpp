@@ -213,8 +213,17 @@ private:
         server_time due_at = 0;
         server_time asked_for = 0;
         bool renewing = false;
-        /// The progress that the server does not know yet.
+        /// The progress that has to be sent, and that of the renewal in flight.
         std::map<job_attempt_id, std::string> progress;
+        std::map<job_attempt_id, std::string> reported;
+
+        /// Ends the renewal in flight without an answer. Its progress is sent again, unless there is a later report.
+        void forget_renewal()
+        {
+            renewing = false;
+            progress.merge(reported);
+            reported.clear();
+        }
     };
 
     struct request

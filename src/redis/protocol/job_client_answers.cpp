@@ -125,6 +125,7 @@ void job_client::on_renewal(const unanswered_command& sent, const std::vector<st
 {
     queue_state& queue = queues_.at(sent.queue);
     queue.renewing = false;
+    queue.reported.clear();
     const std::int64_t now = job_number(job_word(answer[0], 1));
     // The renewal came too early if it was sent for the leases, or if the server's clock was set back.
     if (const server_time due = std::exchange(queue.asked_for, 0); due > now)
@@ -197,7 +198,7 @@ void job_client::refused(local_time now, std::uint64_t number, std::string_view 
         return;
     queue_state& queue = place->second;
     if (sent.op == job_operation::renew)
-        queue.renewing = false;
+        queue.forget_renewal();
     const bool is_internal = sent.op == job_operation::renew || sent.op == job_operation::cancel;
     if (is_transient(text) || (is_internal && !queue.attempts.empty()))
     {

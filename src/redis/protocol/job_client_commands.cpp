@@ -112,9 +112,10 @@ void job_client::send_renewal(job_queue_id id, const std::vector<job_attempt_id>
     std::vector<std::string> arguments{std::to_string(queue.options.lease.count())};
     for (const job_attempt_id each : renewed)
     {
-        const auto reported = queue.progress.extract(each);
+        auto reported = queue.progress.extract(each);
         arguments.push_back(attempts_.at(each).text);
         arguments.push_back(reported ? reported.mapped() : "");
+        queue.reported.insert(std::move(reported));
     }
     send(job_operation::renew, id, id, std::move(arguments), renewed);
 }

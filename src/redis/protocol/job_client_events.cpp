@@ -57,7 +57,7 @@ void job_client::disconnected(local_time now)
     unanswered_.clear();
     delayed_.clear();
     for (auto& [id, queue] : queues_)
-        queue.renewing = false;
+        queue.forget_renewal();
     for (auto& [id, each] : requests_)
     {
         each.resyncs = each.sent;
