@@ -304,6 +304,17 @@ BOOST_AUTO_TEST_CASE(an_attempt_ends_at_its_time_limit)
     BOOST_TEST(word(list("dead").at(0), 2) == "t");
 }
 
+// The worker crashed long before the limit, but no command has ended its lease meanwhile.
+BOOST_AUTO_TEST_CASE(a_lease_that_expired_before_the_time_limit_does_not_time_out)
+{
+    push_record("2,5,60000,60000,60000,0 x");
+    take("a#1.1");
+    pass(61s);
+    BOOST_TEST(take("b#1.1") == "job");
+    BOOST_TEST(word(attempt, 2) == "2");
+    BOOST_TEST(word(attempt, 3) == "a-");
+}
+
 BOOST_AUTO_TEST_CASE(a_payload_that_cannot_be_read_is_a_dead_letter_at_once)
 {
     push("x");

@@ -199,7 +199,7 @@ void job_judge::end(const executed& script, const std::string& text, double leas
     const auto token = static_cast<std::uint64_t>(number(text, 1));
     const std::int64_t limit = number(text, 4);
     job& each = ledger_.jobs.at(id);
-    std::string how = limit != 0 && limit <= script.shown ? "t" : "a";
+    std::string how = lease_end == static_cast<double>(limit) ? "t" : "a";
     if (text == script.ends)
     {
         how = script.how;

@@ -211,10 +211,12 @@ local function do_what_is_due()
   -- Begins with the last one, so that the first one is at the head afterwards.
   for i = #over, 1, -1 do
     local attempt, token, limit, worker = string.match(over[i], '^(%d+ (%d+)) %d+ .. (%d+) (.*)$')
+    -- If the time limit has not cut the lease, the worker crashed before the limit, even if both are over now.
+    local is_cut = limit ~= '0' and redis.call('ZSCORE', key .. '{active}', over[i]) + 0 == limit + 0
     redis.call('ZREM', key .. '{active}', over[i])
     redis.call('ZREMRANGEBYSCORE', key .. '{lost}', '-inf', text(now - memory))
     redis.call('ZADD', key .. '{lost}', text(now), attempt)
-    give_back(over[i], limit ~= '0' and limit + 0 <= now and 't' or 'a')
+    give_back(over[i], is_cut and 't' or 'a')
     redis.call('PUBLISH', channel(worker), 'job ' .. key .. ' lost ' .. text(now) .. ' ' .. token)
   end
   if #moved == looks_at or #over == looks_at then return end
