@@ -44,6 +44,27 @@ BOOST_AUTO_TEST_CASE(a_request_that_was_cancelled_without_a_connection_is_not_se
     BOOST_TEST(sent() == "");
 }
 
+BOOST_AUTO_TEST_CASE(a_cancellation_reports_whether_an_attempt_may_be_finished)
+{
+    connect();
+    BOOST_TEST(!cancel(take()));
+    answer({"parked " + clock() + " 0 42"});
+    answer({"ok " + clock() + " 1"});
+    BOOST_TEST(cancel(take(start())));
+    answer({"parked " + clock() + " 0 42"});
+    answer({"ok " + clock() + " 1"});
+    // The server has finished the attempt of a request that waits.
+    const job_request_id waits = take(start());
+    answer({"parked " + clock() + " 0 42"});
+    BOOST_TEST(!cancel(waits));
+    answer({"ok " + clock() + " 1"});
+    // The worker does not know the attempt of a job that becomes a dead letter.
+    const job_request_id request = take();
+    answer(job(request));
+    bury();
+    BOOST_TEST(!cancel(request));
+}
+
 BOOST_AUTO_TEST_CASE(a_request_that_was_cancelled_without_a_connection_finishes_its_attempt)
 {
     connect();

@@ -287,17 +287,21 @@ BOOST_AUTO_TEST_CASE(the_end_of_a_job_is_unknown_if_credentials_are_revoked_for_
     redis::job_queue<std::string> other(locked_out, "q");
     queue.async_push("a", use_future).get();
     queue.async_push("b", use_future).get();
+    queue.async_push("c", use_future).get();
     auto first = other.async_next(use_future).get();
     auto second = other.async_next(use_future).get();
+    auto third = other.async_next(use_future).get();
     server.run({"ACL", "SETUSER", "app", "resetpass"});
     server.run({"CLIENT", "KILL", "USER", "app"});
     while (locked_out.metrics().connected)
         std::this_thread::yield();
     auto finished = first.async_finish(as_tuple(use_future));
     auto failed = second.async_fail("x", as_tuple(use_future));
+    auto next = third.async_finish_and_next(as_tuple(use_future));
     BOOST_TEST_REQUIRE((finished.wait_for(10s) == std::future_status::ready));
     BOOST_TEST((error_of(std::move(finished)) == redis::errc::unknown_outcome));
     BOOST_TEST((error_of(std::move(failed)) == redis::errc::unknown_outcome));
+    BOOST_TEST((error_of(std::move(next)) == redis::errc::unknown_outcome));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

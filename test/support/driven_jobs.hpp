@@ -62,10 +62,11 @@ struct driven_jobs
         answer({"parked " + clock() + " 0 42"});
         return id;
     }
-    void cancel(job_request_id id)
+    bool cancel(job_request_id id)
     {
-        machine.cancel(now, id);
+        const bool ends_attempt = machine.cancel(now, id);
         collect();
+        return ends_attempt;
     }
     /// Makes the job of the last grant a dead letter.
     void bury()

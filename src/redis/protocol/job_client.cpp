@@ -120,20 +120,21 @@ void job_client::bury(local_time now, job_request_id whose, job_attempt_id id, s
     send_take(whose);
 }
 
-void job_client::cancel(local_time now, job_request_id id)
+bool job_client::cancel(local_time now, job_request_id id)
 {
     now_ = now;
     const auto found = requests_.find(id);
     if (found == requests_.end())
-        return;
+        return false;
     if (!found->second.sent && found->second.finishes.empty())
     {
         erase(requests_, found);
-        return;
+        return false;
     }
     found->second.cancelled = true;
     if (found->second.waits && !found->second.resyncs)
         send_cancel(id);
+    return !found->second.finishes.empty() && found->second.reason.empty();
 }
 
 job_call_id job_client::finish(local_time now, job_attempt_id id, std::string_view what,

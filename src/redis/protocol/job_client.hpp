@@ -156,8 +156,9 @@ public:
     /// Asks for a job. First finishes the attempt @p finished, unless it is 0.
     job_request_id take(local_time now, job_queue_id queue, job_attempt_id finished = 0);
 
-    /// Ends a request without an action. The client returns a job that it is granted.
-    void cancel(local_time now, job_request_id id);
+    /// Ends a request without an action. The client returns a job that it is granted. Returns whether the request
+    /// finishes an attempt and the server has not confirmed that; the client then sends it in any case.
+    bool cancel(local_time now, job_request_id id);
 
     /// Ends an attempt: see lua/jobs/finish.lua. The attempt has to be held.
     job_call_id finish(local_time now, job_attempt_id id, std::string_view what,

@@ -173,8 +173,8 @@ void job_engine::fail_after_connect_error(error_code obstacle)
 {
     for (const auto& [id, wait] : std::map(waiting_))
     {
-        client_.cancel(boot_time(), id);
-        finish(wait, obstacle);
+        const bool ends_attempt = client_.cancel(boot_time(), id);
+        finish(wait, ends_attempt ? make_error_code(errc::unknown_outcome) : obstacle);
     }
     for (const auto& [id, what] : std::exchange(calls_, {}))
         what->done->complete(
@@ -193,8 +193,8 @@ void job_engine::finish_all(error_code waits, error_code others)
 {
     for (const auto& [id, wait] : std::map(waiting_))
     {
-        client_.cancel(boot_time(), id);
-        finish(wait, waits);
+        const bool ends_attempt = client_.cancel(boot_time(), id);
+        finish(wait, ends_attempt ? others : waits);
     }
     for (const auto& [id, what] : std::exchange(calls_, {}))
     {
