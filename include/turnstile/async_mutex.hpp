@@ -223,7 +223,7 @@ public:
      *
      * @param duration the time limit, on the steady clock, from the start of the wait. Every
      *                 duration is accepted; a duration beyond the range of the clock means no
-     *                 limit.
+     *                 limit, and NaN means zero.
      * @par Completion Signature
      * @code void(error_code, std::optional<lock_guard<basic_async_mutex>>) @endcode
      * The optional is empty after a time-out, which is not an error.

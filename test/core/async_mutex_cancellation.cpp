@@ -24,11 +24,13 @@
 #include <boost/test/unit_test.hpp>
 #include <chrono>
 #include <concepts>
+#include <cstdint>
 #include <functional>
 #include <limits>
 #include <memory>
 #include <new>
 #include <optional>
+#include <ratio>
 #include <string>
 #include <support/attempt.hpp>
 #include <support/expect.hpp>
@@ -696,22 +698,29 @@ TURNSTILE_TEST_BOTH_PATHS(every_duration_is_accepted)
                [&, duration] { return s.mutex.async_try_lock_for(duration); });
         drain(s.context);
     };
-    locking none[6];
+    locking none[7];
     wait_for(none[0], 0s);
     wait_for(none[1], -1ns);
     wait_for(none[2], std::chrono::hours::min());
     wait_for(none[3], std::chrono::nanoseconds::min());
     wait_for(none[4], double_seconds(-infinity));
     wait_for(none[5], double_seconds(0));
+    wait_for(none[6], double_seconds(std::numeric_limits<double>::quiet_NaN()));
     for (const locking& each : none)
         BOOST_TEST(each.state() == "timed out");
 
-    locking ever[5];
+    using frames = std::chrono::duration<std::int64_t, std::ratio<1, 60>>;
+    using media_ticks = std::chrono::duration<std::int64_t, std::ratio<1, 90'000>>;
+    locking ever[8];
     wait_for(ever[0], std::chrono::hours::max());
     wait_for(ever[1], std::chrono::nanoseconds::max());
     wait_for(ever[2], std::chrono::duration<int, std::ratio<31'556'952>>(100'000));
     wait_for(ever[3], double_seconds(infinity));
     wait_for(ever[4], std::chrono::duration<float>(1e30F));
+    wait_for(ever[5], frames(200 * 365 * 24h));
+    wait_for(ever[6], media_ticks(40 * 365 * 24h));
+    // The largest one below 2^63 nanoseconds.
+    wait_for(ever[7], std::chrono::duration<double, std::milli>(9223372036854.7754));
     for (const locking& each : ever)
         BOOST_TEST(each.state() == "waiting");
     holder.unlock();
@@ -746,18 +755,24 @@ TURNSTILE_TEST_BOTH_PATHS(every_point_of_time_is_accepted)
                [&, deadline] { return s.mutex.async_try_lock_until(deadline); });
         drain(s.context);
     };
-    locking none[3];
+    using frames = std::chrono::duration<std::int64_t, std::ratio<1, 60>>;
+    constexpr double not_a_number = std::numeric_limits<double>::quiet_NaN();
+    locking none[5];
     wait_until(none[0], std::chrono::system_clock::now() - 1h);
     wait_until(none[1], std::chrono::steady_clock::time_point::min());
     wait_until(none[2], time_point<std::chrono::steady_clock, std::chrono::hours>::min());
+    wait_until(none[3], time_point<std::chrono::steady_clock, frames>(-200 * 365 * 24h));
+    wait_until(none[4], time_point<std::chrono::steady_clock, std::chrono::duration<double>>(
+                            std::chrono::duration<double>(not_a_number)));
     for (const locking& each : none)
         BOOST_TEST(each.state() == "timed out");
 
-    locking ever[4];
+    locking ever[5];
     wait_until(ever[0], std::chrono::steady_clock::time_point::max());
     wait_until(ever[1], time_point<std::chrono::steady_clock, std::chrono::hours>::max());
     wait_until(ever[2], time_point<manual_clock, std::chrono::hours>::max());
     wait_until(ever[3], std::chrono::system_clock::now() + 24h);
+    wait_until(ever[4], time_point<std::chrono::steady_clock, frames>(200 * 365 * 24h));
     for (const locking& each : ever)
         BOOST_TEST(each.state() == "waiting");
 }

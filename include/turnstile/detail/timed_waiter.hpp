@@ -5,13 +5,19 @@
 #ifndef TURNSTILE_DETAIL_TIMED_WAITER_HPP
 #define TURNSTILE_DETAIL_TIMED_WAITER_HPP
 
+#include <algorithm>
 #include <atomic>
 #include <boost/asio/associated_executor.hpp>
 #include <boost/asio/basic_waitable_timer.hpp>
 #include <chrono>
+#include <cmath>
+#include <concepts>
+#include <cstdint>
+#include <ratio>
 #include <turnstile/detail/executor_context.hpp>
 #include <turnstile/detail/wait_operation.hpp>
 #include <turnstile/detail/work_executor.hpp>
+#include <type_traits>
 #include <utility>
 
 // A wait with a time limit.
@@ -177,13 +183,44 @@ struct time_limit
     using accepts = can_time<Executor>;
 };
 
+/// Converts to the duration of a clock. Rounds up, so that no limit expires early. A value that
+/// @p Target cannot represent becomes the largest or the smallest one; NaN becomes the smallest.
+template <class Target, class Rep, class Period>
+[[nodiscard]] Target saturated(const std::chrono::duration<Rep, Period>& d) noexcept
+{
+    using target_rep = typename Target::rep;
+    const std::chrono::duration<long double, typename Target::period> approximate(d);
+    // A little less than the limits, since the approximate value is rounded.
+    constexpr long double range = 1 - 1e-9L;
+    if (approximate.count() >= static_cast<long double>(Target::max().count()) * range)
+        return Target::max();
+    if (!(approximate.count() > static_cast<long double>(Target::min().count()) * range))
+        return Target::min();
+    if constexpr (!std::integral<target_rep>)
+        return std::chrono::ceil<Target>(d);
+    else if constexpr (!std::integral<Rep>)
+        return Target(static_cast<target_rep>(std::ceil(approximate.count())));
+    else
+    {
+        // Divides before it multiplies. std::chrono::ceil() does the opposite, and may overflow.
+        using factor = std::ratio_divide<Period, typename Target::period>;
+        using wide = std::common_type_t<Rep, std::intmax_t>;
+        const wide whole = static_cast<wide>(d.count()) / static_cast<wide>(factor::den);
+        const wide rest = static_cast<wide>(d.count()) % static_cast<wide>(factor::den);
+        return Target(static_cast<target_rep>(whole * static_cast<wide>(factor::num)) +
+                      static_cast<target_rep>(
+                          std::ceil(static_cast<long double>(rest) * factor::num / factor::den)));
+    }
+}
+
 /// A time limit relative to the start of the wait.
 class wait_for_limit : public time_limit<std::chrono::steady_clock>
 {
 public:
     template <class Rep, class Period>
     explicit wait_for_limit(const std::chrono::duration<Rep, Period>& duration) noexcept
-        : duration_(saturated(duration))
+        : duration_(
+              std::max(clock_type::duration::zero(), saturated<clock_type::duration>(duration)))
     {
     }
 
@@ -195,18 +232,6 @@ public:
     }
 
 private:
-    template <class Rep, class Period>
-    static clock_type::duration saturated(const std::chrono::duration<Rep, Period>& d) noexcept
-    {
-        using seconds = std::chrono::duration<double>;
-        if (seconds(d) >= seconds(clock_type::duration::max()))
-            return clock_type::duration::max();
-        if (seconds(d) <= seconds::zero())
-            return clock_type::duration::zero();
-        // Rounded up, so that the limit never expires early.
-        return std::chrono::ceil<clock_type::duration>(d);
-    }
-
     clock_type::duration duration_;
 };
 
@@ -217,28 +242,13 @@ class wait_until_limit : public time_limit<Clock>
 public:
     template <class Duration>
     explicit wait_until_limit(const std::chrono::time_point<Clock, Duration>& deadline) noexcept
-        : deadline_(saturated(deadline))
+        : deadline_(saturated<typename Clock::duration>(deadline.time_since_epoch()))
     {
     }
 
     [[nodiscard]] typename Clock::time_point deadline() const noexcept { return deadline_; }
 
 private:
-    template <class Duration>
-    static typename Clock::time_point saturated(
-        const std::chrono::time_point<Clock, Duration>& deadline) noexcept
-    {
-        using target = typename Clock::duration;
-        using wide = std::chrono::duration<long double, typename target::period>;
-        const wide since_epoch(deadline.time_since_epoch());
-        if (since_epoch >= wide(target::max()))
-            return Clock::time_point::max();
-        if (since_epoch <= wide(target::min()))
-            return Clock::time_point::min();
-        // Rounded up, so that the limit never expires early.
-        return std::chrono::ceil<target>(deadline);
-    }
-
     typename Clock::time_point deadline_;
 };
 
