@@ -5,7 +5,6 @@
 // Tests the memory that a wait needs: allocations, the size of a waiter, the depth of the stack.
 
 #include <algorithm>
-#include <atomic>
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/awaitable.hpp>
@@ -21,7 +20,6 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <functional>
 #include <limits>
 #include <memory>
@@ -30,6 +28,7 @@
 #include <support/attempt.hpp>
 #include <support/counting_allocator.hpp>
 #include <support/expect.hpp>
+#include <support/heap_allocations.hpp>
 #include <support/manual_clock.hpp>
 #include <support/mutex_scene.hpp>
 #include <thread>
@@ -43,91 +42,10 @@ using namespace std::chrono_literals;
 using namespace turnstile;
 using namespace turnstile::test;
 
-// --- the allocations of the whole program -----------------------------------------------------
-
-// The thread sanitizer of clang++ defines its own operators, which cannot be replaced.
-#if defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define TURNSTILE_TEST_COUNTS_ALLOCATIONS 0
-#endif
-#endif
-#ifndef TURNSTILE_TEST_COUNTS_ALLOCATIONS
-#define TURNSTILE_TEST_COUNTS_ALLOCATIONS 1
-#endif
-
 namespace {
 
 /// Whether allocations are counted, and an allocation-free path exists.
-constexpr bool counts = TURNSTILE_TEST_COUNTS_ALLOCATIONS == 1 && has_await_fast_path;
-
-std::atomic<std::size_t> heap_allocations{0};
-
-constexpr std::size_t unlimited = std::numeric_limits<std::size_t>::max();
-
-/// The number of allocations until one fails.
-std::size_t allocations_until_failure = unlimited;
-
-/// Called before the allocation fails.
-std::function<void()> before_failure;
-
-}  // namespace
-
-#if TURNSTILE_TEST_COUNTS_ALLOCATIONS
-
-namespace {
-
-void* allocate(std::size_t size, std::size_t alignment)
-{
-    heap_allocations.fetch_add(1, std::memory_order_relaxed);
-    if (allocations_until_failure != unlimited && allocations_until_failure-- == 0)
-    {
-        if (before_failure)
-            before_failure();
-        throw std::bad_alloc();
-    }
-    const std::size_t rounded = (size + alignment - 1) / alignment * alignment;
-    if (void* p = std::aligned_alloc(alignment, std::max(rounded, alignment)))
-        return p;
-    throw std::bad_alloc();
-}
-
-}  // namespace
-
-// Not inline, because g++ would analyse the functions separately and warn about mismatched pairs.
-[[gnu::noinline]] void* operator new(std::size_t size)
-{
-    return allocate(size, alignof(std::max_align_t));
-}
-
-[[gnu::noinline]] void* operator new(std::size_t size, std::align_val_t alignment)
-{
-    return allocate(size, static_cast<std::size_t>(alignment));
-}
-
-[[gnu::noinline]] void operator delete(void* p) noexcept
-{
-    std::free(p);
-}
-
-[[gnu::noinline]] void operator delete(void* p, std::size_t /*size*/) noexcept
-{
-    std::free(p);
-}
-
-[[gnu::noinline]] void operator delete(void* p, std::align_val_t /*alignment*/) noexcept
-{
-    std::free(p);
-}
-
-[[gnu::noinline]] void operator delete(void* p, std::size_t /*size*/,
-                                       std::align_val_t /*alignment*/) noexcept
-{
-    std::free(p);
-}
-
-#endif
-
-namespace {
+constexpr bool counts = counts_allocations && has_await_fast_path;
 
 using scene = mutex_scene;
 using guard_type = mutex_scene::guard_type;
@@ -492,7 +410,7 @@ BOOST_AUTO_TEST_CASE(an_attempt_that_fails_for_lack_of_memory_leaves_the_lock_us
     std::size_t number = 0;
     while (wait_with_failing_allocation(number))
         ++number;
-    BOOST_TEST((number > 0) == (TURNSTILE_TEST_COUNTS_ALLOCATIONS == 1));
+    BOOST_TEST((number > 0) == counts_allocations);
 }
 
 namespace {
@@ -542,7 +460,7 @@ BOOST_AUTO_TEST_CASE(a_timed_attempt_that_fails_for_lack_of_memory_does_not_time
     std::size_t number = 0;
     while (wait_until_now_with_failing_allocation(number))
         ++number;
-    BOOST_TEST((number > 0) == (TURNSTILE_TEST_COUNTS_ALLOCATIONS == 1));
+    BOOST_TEST((number > 0) == counts_allocations);
 }
 
 namespace {

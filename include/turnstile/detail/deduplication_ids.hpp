@@ -23,11 +23,14 @@ class deduplication_ids
 {
     using clock = std::chrono::steady_clock;
 
+    /// Ids by the end of the window.
+    using window_ends = std::multimap<clock::time_point, std::string>;
+
     struct entry
     {
         job_id job;
-        clock::time_point window_end;
-        bool has_ended = false;
+        /// Made for ended_ in advance, so that job_ended() does not allocate. Empty after that.
+        window_ends::node_type end;
     };
 
     using entries = std::map<std::string, entry>;
@@ -48,26 +51,27 @@ public:
     [[nodiscard]] static node_type make(const std::string& id, job_id job,
                                         push_options::duration window)
     {
+        window_ends ends;
+        auto end = ends.extract(ends.emplace(clock::now() + window, id));
         entries made;
-        return made.extract(made.emplace(id, entry{job, clock::now() + window}).first);
+        return made.extract(made.emplace(id, entry{job, std::move(end)}).first);
     }
 
     /// Adds a node, which may be empty. Its id must belong to no job.
     void add(node_type node) noexcept { entries_.insert(std::move(node)); }
 
     /// The job has ended: frees its id, now or when the window is over.
-    void job_ended(const std::string& id, job_id job)
+    void job_ended(const std::string& id, job_id job) noexcept
     {
         const auto found = entries_.find(id);
-        if (found == entries_.end() || found->second.job != job || found->second.has_ended)
+        if (found == entries_.end() || found->second.job != job || found->second.end.empty())
             return;
-        if (found->second.window_end <= clock::now())
+        if (found->second.end.key() <= clock::now())
         {
             entries_.erase(found);
             return;
         }
-        found->second.has_ended = true;
-        ended_.emplace(found->second.window_end, id);
+        ended_.insert(std::move(found->second.end));
     }
 
 private:
@@ -83,8 +87,8 @@ private:
     }
 
     entries entries_;
-    /// The ids of jobs that have ended, by the end of the window.
-    std::multimap<clock::time_point, std::string> ended_;
+    /// The ids of jobs that have ended.
+    window_ends ended_;
 };
 
 }  // namespace turnstile::detail

@@ -13,7 +13,6 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -88,6 +87,8 @@ public:
 
     using record = job_record<T>;
     using record_ptr = std::shared_ptr<record>;
+    using job_map = std::multimap<std::int64_t, record_ptr>;
+    using job_node = typename job_map::node_type;
 
     /// A job that has been started, and the number of its attempt.
     struct start_result
@@ -144,6 +145,7 @@ public:
                 return {errc::invalid_payload, 0};
         // Moves the payload while the mutex is not locked.
         const auto added = std::make_shared<record>(std::move(payload), std::move(options));
+        job_node node = make_node(added);
         const lock_type lock(mutex_);
         added->id = last_id_ + 1;
         deduplication_ids::node_type named;
@@ -154,10 +156,9 @@ public:
             named = deduplication_ids::make(*name, added->id, added->options.window());
         }
         if (const auto delay = added->options.delay(); delay.count() > 0)
-            postpone(added, delay);
+            postpone(std::move(node), delay);
         else
-            append(added);
-        // Last, so that no name is left without a job if something throws. This does not throw.
+            append(std::move(node));
         names_.add(std::move(named));
         last_id_ = added->id;
         adjust_units();
@@ -180,10 +181,10 @@ public:
         const lock_type lock(mutex_);
         // The remaining units belong to workers. Each of these workers keeps a job.
         take_back_units(0);
-        std::vector<record_ptr> promised;
+        job_map promised;
         const std::uint64_t turn = turn_;
         for (std::size_t left = units_; left > 0; --left)
-            promised.push_back(take_next());
+            move_to(promised, 0, take_next());
         turn_ = turn;
         waiting_jobs.swap(waiting_);
         delayed_jobs.swap(delayed_);
@@ -191,13 +192,13 @@ public:
         for (const auto& level : waiting_jobs)
         {
             removed += level.size();
-            for (const record_ptr& each : level)
+            for (const auto& [place, each] : level)
                 forget_name(*each);
         }
         for (const auto& [due, each] : delayed_jobs)
             forget_name(*each);
-        for (record_ptr& each : promised)
-            append(std::move(each));
+        while (!promised.empty())
+            append(promised.extract(promised.begin()));
         adjust_units();
         return removed;
     }
@@ -216,14 +217,14 @@ public:
     error_code retry(job_id id)
     {
         const lock_type lock(mutex_);
-        auto found = dead_.extract(id);
+        job_node found = dead_.extract(key(id));
         if (!found)
             return errc::unknown_job;
-        record_ptr job = std::move(found.mapped());
-        job->attempt = 0;
-        job->failure = job_failure::none;
-        job->error.clear();
-        append(std::move(job));
+        record& job = *found.mapped();
+        job.attempt = 0;
+        job.failure = job_failure::none;
+        job.error.clear();
+        append(std::move(found));
         adjust_units();
         return {};
     }
@@ -296,10 +297,11 @@ public:
         unit.forget();
         --units_;
         count_start();
-        const record_ptr job = take_next();
+        job_node next = take_next();
+        const record_ptr job = next.mapped();
         job->state = job_state::active;
         job->token = ++last_token_;
-        active_.emplace(job->token, job);
+        move_to(active_, key(job->token), std::move(next));
         const std::ptrdiff_t attempt = ++job->attempt;
         adjust_units();
         return start_result{job, attempt, job->token};
@@ -309,23 +311,23 @@ public:
     [[nodiscard]] bool is_active(std::uint64_t token)
     {
         const lock_type lock(mutex_);
-        return ready_ && active_.contains(token);
+        return ready_ && active_.contains(key(token));
     }
 
     void set_progress(std::uint64_t token, double fraction)
     {
         const lock_type lock(mutex_);
-        if (const auto found = active_.find(token); found != active_.end())
+        if (const auto found = active_.find(key(token)); found != active_.end())
             found->second->progress = std::isnan(fraction) ? 0 : std::clamp(fraction, 0.0, 1.0);
     }
 
     error_code finish(std::uint64_t token)
     {
         const lock_type lock(mutex_);
-        const record_ptr job = end_attempt(token);
-        if (!job)
+        const job_node ended = end_attempt(token);
+        if (!ended)
             return errc::lost;
-        forget_name(*job);
+        forget_name(*ended.mapped());
         return {};
     }
 
@@ -333,29 +335,27 @@ public:
     error_code fail(std::uint64_t token, job_failure why, std::string error = {})
     {
         const lock_type lock(mutex_);
-        record_ptr job = end_attempt(token);
-        if (!job)
+        job_node ended = end_attempt(token);
+        if (!ended)
             return errc::lost;
-        job->progress = 0;
-        job->failure = why;
+        record& job = *ended.mapped();
+        job.progress = 0;
+        job.failure = why;
         if (why == job_failure::failed)
-            job->error = std::move(error);
-        if (job->attempt >= job->options.attempts())
+            job.error = std::move(error);
+        if (job.attempt >= job.options.attempts())
         {
-            job->state = job_state::dead;
-            forget_name(*job);
-            dead_.emplace(job->id, std::move(job));
+            job.state = job_state::dead;
+            forget_name(job);
+            move_to(dead_, key(job.id), std::move(ended));
             return {};
         }
         if (why == job_failure::abandoned)
-        {
-            job->state = job_state::waiting;
-            level_of(*job).push_front(std::move(job));
-        }
-        else if (const auto delay = backoff_.after(job->attempt, job->options); delay.count() > 0)
-            postpone(std::move(job), delay);
+            prepend(std::move(ended));
+        else if (const auto delay = backoff_.after(job.attempt, job.options); delay.count() > 0)
+            postpone(std::move(ended), delay);
         else
-            append(std::move(job));
+            append(std::move(ended));
         adjust_units();
         return {};
     }
@@ -377,7 +377,26 @@ private:
             waits;
     };
 
-    std::deque<record_ptr>& level_of(const record& job) noexcept
+    static job_node make_node(record_ptr job)
+    {
+        job_map made;
+        return made.extract(made.emplace(0, std::move(job)));
+    }
+
+    /// The place of a job with this id or token.
+    static std::int64_t key(std::uint64_t number) noexcept
+    {
+        return static_cast<std::int64_t>(number);
+    }
+
+    /// Does not allocate: the queue must not lose a job, and a job's destructor must not throw.
+    static void move_to(job_map& jobs, std::int64_t place, job_node job) noexcept
+    {
+        job.key() = place;
+        jobs.insert(jobs.end(), std::move(job));
+    }
+
+    job_map& level_of(const record& job) noexcept
     {
         return waiting_[static_cast<std::size_t>(job.options.priority())];
     }
@@ -387,32 +406,39 @@ private:
         return waiting_[0].size() + waiting_[1].size() + waiting_[2].size();
     }
 
-    void append(record_ptr job)
+    void append(job_node job) noexcept { make_wait(++last_place_, std::move(job)); }
+    void prepend(job_node job) noexcept { make_wait(--first_place_, std::move(job)); }
+
+    void make_wait(std::int64_t place, job_node job) noexcept
     {
-        job->state = job_state::waiting;
-        level_of(*job).push_back(std::move(job));
+        job.mapped()->state = job_state::waiting;
+        job_map& level = level_of(*job.mapped());
+        move_to(level, place, std::move(job));
     }
 
-    void postpone(record_ptr job, push_options::duration delay)
+    void postpone(job_node job, push_options::duration delay) noexcept
     {
-        job->state = job_state::delayed;
-        delayed_.emplace(clock::now() + delay, std::move(job));
+        job.mapped()->state = job_state::delayed;
+        const clock::duration due = clock::now().time_since_epoch() + delay;
+        move_to(delayed_, due.count(), std::move(job));
+    }
+
+    /// When the first delayed job becomes due.
+    [[nodiscard]] clock::time_point first_due() const noexcept
+    {
+        return clock::time_point(clock::duration(delayed_.begin()->first));
     }
 
     /// Of 16 starts, one prefers the lowest level and three the middle one, so that each level
     /// advances. A preferred level that is empty leaves its turn to the highest one with jobs.
-    record_ptr take_next()
+    job_node take_next() noexcept
     {
         const std::uint64_t turn = turn_++ % 16;
         const std::size_t preferred = turn == 15 ? 2 : turn % 4 == 3 ? 1 : 0;
         for (const std::size_t level : {preferred, std::size_t(0), std::size_t(1), std::size_t(2)})
             if (auto& queue = waiting_[level]; !queue.empty())
-            {
-                record_ptr job = std::move(queue.front());
-                queue.pop_front();
-                return job;
-            }
-        return nullptr;
+                return queue.extract(queue.begin());
+        return {};
     }
 
     /// Describes jobs without their payloads, and returns them.
@@ -437,7 +463,7 @@ private:
         {
         case job_state::waiting:
             for (const auto& level : waiting_)
-                for (const record_ptr& each : level)
+                for (const auto& [place, each] : level)
                     add(each);
             break;
         case job_state::delayed:
@@ -456,14 +482,13 @@ private:
         return found;
     }
 
-    record_ptr end_attempt(std::uint64_t token)
+    job_node end_attempt(std::uint64_t token) noexcept
     {
-        auto found = ready_ ? active_.extract(token) : decltype(active_.extract(token))();
-        return found ? std::move(found.mapped()) : nullptr;
+        return ready_ ? active_.extract(key(token)) : job_node();
     }
 
     /// The job is finished, dead or removed.
-    void forget_name(const record& job)
+    void forget_name(const record& job) noexcept
     {
         if (const auto& name = job.options.deduplication_id())
             names_.job_ended(*name, job.id);
@@ -486,7 +511,7 @@ private:
     }
 
     /// Takes available units back until @p most are left. Units of workers stay.
-    void take_back_units(std::size_t most)
+    void take_back_units(std::size_t most) noexcept
     {
         while (units_ > most)
         {
@@ -504,17 +529,14 @@ private:
     }
 
     /// Makes due jobs wait, and lets as many workers start as may.
-    void adjust_units()
+    void adjust_units() noexcept
     {
         if (!ready_)
             return;
         const bool needs_time = !delayed_.empty() || rate_ > 0;
         const clock::time_point now = needs_time ? clock::now() : clock::time_point();
-        while (!delayed_.empty() && delayed_.begin()->first <= now)
-        {
-            append(std::move(delayed_.begin()->second));
-            delayed_.erase(delayed_.begin());
-        }
+        while (!delayed_.empty() && first_due() <= now)
+            append(delayed_.extract(delayed_.begin()));
         if (rate_started_ > 0 && rate_ends_ <= now)
             rate_started_ = 0;
         std::size_t most = is_paused_ ? 0 : std::min(waiting(), limit_of_units);
@@ -528,14 +550,16 @@ private:
         take_back_units(most);
         std::optional<clock::time_point> next;
         if (!delayed_.empty())
-            next = delayed_.begin()->first;
+            next = first_due();
         if (rate_started_ > 0 && waiting() > units_ && !is_paused_)
             next = next ? std::min(*next, rate_ends_) : rate_ends_;
         set_timer(next);
     }
 
-    /// Makes the timer wait, or ends its wait. No effect if the context has ended.
-    void set_timer(std::optional<clock::time_point> when)
+    /// Makes the timer wait, or ends its wait. No effect if the context has ended. If the wait
+    /// cannot be started, the next operation on the queue tries again.
+    void set_timer(std::optional<clock::time_point> when) noexcept
+    try
     {
         if (when == timer_due_ || !timer_)
             return;
@@ -557,6 +581,9 @@ private:
             });
         timer_due_ = when;
     }
+    catch (...)  // a job's destructor calls this, too
+    {
+    }
 
     context_remains* context_ends() noexcept override
     {
@@ -575,11 +602,14 @@ private:
     std::uint64_t last_token_ = 0;
     std::uint64_t turn_ = 0;
     bool is_paused_ = false;
-    std::array<std::deque<record_ptr>, 3> waiting_;
-    std::multimap<clock::time_point, record_ptr> delayed_;
-    // By the token.
-    std::map<std::uint64_t, record_ptr> active_;
-    std::map<job_id, record_ptr> dead_;
+    // A job moves from one map to another with its node, so only a push allocates. The keys are an
+    // order within a level, the time at which a job becomes due, the token, and the id.
+    std::array<job_map, 3> waiting_;
+    job_map delayed_;
+    job_map active_;
+    job_map dead_;
+    std::int64_t first_place_ = 0;
+    std::int64_t last_place_ = 0;
     deduplication_ids names_;
     // The starts of the present period, and its end. A period begins with its first start.
     std::size_t rate_ = 0;

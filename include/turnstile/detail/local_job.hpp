@@ -136,11 +136,13 @@ public:
             if (unit)
                 state_->take_back(std::move(unit));
         }
-        else if (auto started = state_->start(std::move(unit)))
-            result = guard_access::make<Job>(
-                typename Job::queue_type::grant_type(state_, *started, self.get_executor()));
         else
-            error = boost::asio::error::operation_aborted;
+        {
+            result = guard_access::make<Job>(
+                typename Job::queue_type::grant_type(state_, std::move(unit), self.get_executor()));
+            if (!result)
+                error = boost::asio::error::operation_aborted;
+        }
         self.complete(error, std::move(result));
     }
 
@@ -170,19 +172,35 @@ class local_job
 public:
     local_job() noexcept = default;
 
-    /// Makes an attempt. If it has a time limit, its timer runs on the executor of the worker, since
-    /// the loss is reported there.
+    /// Starts the next job for a worker that has a unit. Empty if the queue is destroyed. If the
+    /// attempt has a time limit, its timer runs on the executor of the worker, since the loss is
+    /// reported there.
     template <class WorkerExecutor>
-    local_job(std::shared_ptr<State> state, typename State::start_result started,
+    local_job(std::shared_ptr<State> state, typename State::permit_type unit,
               const WorkerExecutor& worker)
-        : attempt_(std::make_shared<attempt_type>())
     {
-        attempt_->state = std::move(state);
-        attempt_->job = std::move(started.job);
-        attempt_->number = started.attempt;
-        attempt_->token = started.token;
-        if (const auto limit = attempt_->job->options.timeout())
+        // Before the job is started. If this throws, no worker would have the job.
+        auto attempt = std::make_shared<attempt_type>();
+        auto started = state->start(std::move(unit));
+        if (!started)
+            return;
+        attempt->state = std::move(state);
+        attempt->job = std::move(started->job);
+        attempt->number = started->attempt;
+        attempt->token = started->token;
+        attempt_ = std::move(attempt);
+        const auto limit = attempt_->job->options.timeout();
+        if (!limit)
+            return;
+        try
+        {
             arm(*limit, worker);
+        }
+        catch (...)
+        {
+            release();
+            throw;
+        }
     }
 
     local_job(local_job&&) noexcept = default;
