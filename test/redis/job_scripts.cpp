@@ -570,12 +570,47 @@ BOOST_AUTO_TEST_CASE(ended_windows_are_forgotten)
     take("a#1.1");
     finish(attempt);
     pass(2s);
-    push_record("2,5,1,1,0,1 mx", '2', 0, "m", 1000);
-    BOOST_TEST(store.hash("jobs{names}")->size() == 1U);
+    // The queue forgets them when something is due.
+    push("y", '2', 1);
+    pass(1ms);
+    BOOST_TEST(counts() == "1000");
+    BOOST_TEST(store.hash("jobs{names}") == nullptr);
     BOOST_TEST(store.zset("jobs{windows}") == nullptr);
 }
 
-// One push forgets 64 ended windows.
+BOOST_AUTO_TEST_CASE(many_ended_windows_are_forgotten_in_several_steps)
+{
+    for (int i = 10; i < 80; ++i)
+    {
+        const std::string name = "n" + std::to_string(i);
+        push_record("2,5,1,1,0,3 " + name + "x", '2', 0, name, 1000);
+        take("a#1.1");
+        finish(attempt);
+    }
+    take("b#1.1");
+    pass(16s);
+    renew({});
+    BOOST_TEST(store.zset("jobs{windows}")->order.size() == 6U);
+    BOOST_TEST(has_more);
+    renew({});
+    BOOST_TEST(!has_more);
+    BOOST_TEST(store.zset("jobs{windows}") == nullptr);
+    BOOST_TEST(store.hash("jobs{names}") == nullptr);
+}
+
+BOOST_AUTO_TEST_CASE(old_losses_are_forgotten)
+{
+    push("x");
+    take("a#1.1");
+    pass(16s);
+    take("a#1.2");
+    finish(attempt);
+    pass(1h);
+    BOOST_TEST(counts() == "0000");
+    BOOST_TEST(store.zset("jobs{lost}") == nullptr);
+}
+
+// The queue forgets 64 ended windows at once.
 BOOST_AUTO_TEST_CASE(a_name_that_is_used_again_outlives_its_former_window)
 {
     const auto named = [](int i) { return "n" + std::to_string(i); };
@@ -587,7 +622,7 @@ BOOST_AUTO_TEST_CASE(a_name_that_is_used_again_outlives_its_former_window)
         take("a#1.1");
         finish(attempt);
     }
-    pass(2s);
+    pass(16s);
     const std::string id = push_named(74);
     push_named(80);
     BOOST_TEST(push_named(74) == id);

@@ -197,7 +197,8 @@ local function fate(member, how, finishes)
   return how == 'again' and token + 0 > now - memory and 'ok' or 'unknown'
 end
 
--- Ends the attempts whose leases have expired, and moves the jobs whose delays have ended.
+-- Ends the attempts whose leases have expired, and moves the jobs whose delays have ended. Then also forgets the losses
+-- and windows that are over, which alone make nothing due.
 local function do_what_is_due()
   if due == 0 or due > now then return end
   local moved = redis.call('ZRANGEBYSCORE', key .. '{delayed}', '-inf', text(now), 'LIMIT', 0, looks_at)
@@ -214,12 +215,17 @@ local function do_what_is_due()
     -- If the time limit has not cut the lease, the worker crashed before the limit, even if both are over now.
     local is_cut = limit ~= '0' and redis.call('ZSCORE', key .. '{active}', over[i]) + 0 == limit + 0
     redis.call('ZREM', key .. '{active}', over[i])
-    redis.call('ZREMRANGEBYSCORE', key .. '{lost}', '-inf', text(now - memory))
     redis.call('ZADD', key .. '{lost}', text(now), attempt)
     give_back(over[i], is_cut and 't' or 'a')
     redis.call('PUBLISH', channel(worker), 'job ' .. key .. ' lost ' .. text(now) .. ' ' .. token)
   end
-  if #moved == looks_at or #over == looks_at then return end
+  redis.call('ZREMRANGEBYSCORE', key .. '{lost}', '-inf', text(now - memory))
+  local free = redis.call('ZRANGEBYSCORE', key .. '{windows}', '-inf', text(now), 'LIMIT', 0, looks_at)
+  for _, each in ipairs(free) do
+    redis.call('ZREM', key .. '{windows}', each)
+    redis.call('HDEL', key .. '{names}', each)
+  end
+  if #moved == looks_at or #over == looks_at or #free == looks_at then return end
   due = 0
   for _, set in ipairs({'{delayed}', '{active}'}) do
     local first = redis.call('ZRANGE', key .. set, 0, 0, 'WITHSCORES')

@@ -52,10 +52,6 @@ end
 -- common.lua and prologue.lua stand here
 do_what_is_due()
 if name ~= '' then
-  for _, each in ipairs(redis.call('ZRANGEBYSCORE', key .. '{windows}', '-inf', text(now), 'LIMIT', 0, looks_at)) do
-    redis.call('ZREM', key .. '{windows}', each)
-    redis.call('HDEL', key .. '{names}', each)
-  end
   local other, till, done = string.match(redis.call('HGET', key .. '{names}', name) or '', '^(%d+) (%d+)(.*)$')
   if other and (done == '' or till + 0 > now) then
     serve()
