@@ -6,6 +6,7 @@
 #define TURNSTILE_DETAIL_DEDUPLICATION_IDS_HPP
 
 #include <chrono>
+#include <cstddef>
 #include <map>
 #include <optional>
 #include <string>
@@ -42,10 +43,33 @@ public:
     /// The job that the id belongs to, if any.
     [[nodiscard]] std::optional<job_id> find(const std::string& id)
     {
-        forget_ended();
         const auto found = entries_.find(id);
-        return found == entries_.end() ? std::nullopt : std::optional(found->second.job);
+        if (found == entries_.end())
+            return std::nullopt;
+        if (!is_over(found->second, clock::now()))
+            return found->second.job;
+        entries_.erase(found);
+        return std::nullopt;
     }
+
+    /// Frees at most 64 ids of jobs that have ended whose windows are over, so that no call takes long.
+    void forget_ended()
+    {
+        if (ended_.empty())
+            return;
+        const auto now = clock::now();
+        for (int left = 64; left > 0 && !ended_.empty() && ended_.begin()->first <= now; --left)
+        {
+            // The id may belong to a later job.
+            const auto found = entries_.find(ended_.begin()->second);
+            if (found != entries_.end() && is_over(found->second, now))
+                entries_.erase(found);
+            ended_.erase(ended_.begin());
+        }
+    }
+
+    /// The number of ids, including those that are not yet forgotten.
+    [[nodiscard]] std::size_t size() const noexcept { return entries_.size(); }
 
     /// Makes the node of an id. Its window begins now.
     [[nodiscard]] static node_type make(const std::string& id, job_id job,
@@ -75,15 +99,9 @@ public:
     }
 
 private:
-    /// Frees the ids of jobs that have ended whose windows are over.
-    void forget_ended()
+    [[nodiscard]] static bool is_over(const entry& which, clock::time_point now) noexcept
     {
-        const auto now = clock::now();
-        while (!ended_.empty() && ended_.begin()->first <= now)
-        {
-            entries_.erase(ended_.begin()->second);
-            ended_.erase(ended_.begin());
-        }
+        return which.has_ended && which.window_end <= now;
     }
 
     entries entries_;

@@ -148,6 +148,7 @@ public:
         job_node node = make_node(added);
         const lock_type lock(mutex_);
         added->id = last_id_ + 1;
+        names_.forget_ended();
         deduplication_ids::node_type named;
         if (const auto& name = added->options.deduplication_id())
         {

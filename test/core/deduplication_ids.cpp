@@ -1,0 +1,40 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#include <turnstile/detail/deduplication_ids.hpp>
+
+#include <boost/test/unit_test.hpp>
+#include <chrono>
+#include <cstddef>
+#include <string>
+#include <thread>
+#include <turnstile/job.hpp>
+
+using namespace std::chrono_literals;
+
+BOOST_AUTO_TEST_SUITE(deduplication_ids)
+
+BOOST_AUTO_TEST_CASE(each_call_forgets_64_ids_at_most)
+{
+    turnstile::detail::deduplication_ids ids;
+    for (turnstile::job_id i = 1; i <= 200; ++i)
+    {
+        ids.add(ids.make(std::to_string(i), i, 1s));
+        ids.job_ended(std::to_string(i), i);
+    }
+    std::this_thread::sleep_for(1s);
+    const std::size_t before = ids.size();
+    ids.forget_ended();
+    BOOST_TEST(ids.size() + 64 >= before);
+    // An id whose window is over is free before it is forgotten, and belongs to the next job then.
+    BOOST_TEST(!ids.find("200"));
+    ids.add(ids.make("200", 201, 1h));
+    ids.job_ended("200", 201);
+    for (int i = 0; i < 3; ++i)
+        ids.forget_ended();
+    BOOST_TEST(ids.size() == 1U);
+    BOOST_TEST((ids.find("200") == 201U));
+}
+
+BOOST_AUTO_TEST_SUITE_END()
