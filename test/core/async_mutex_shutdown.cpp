@@ -47,6 +47,7 @@
 namespace {
 
 namespace asio = boost::asio;
+using namespace std::chrono_literals;
 using turnstile::async_mutex;
 using turnstile::test::manual_clock;
 using turnstile::test::manual_timer;
@@ -193,6 +194,73 @@ BOOST_AUTO_TEST_CASE(a_destroyed_handler_may_destroy_the_mutex_and_cancel_anothe
             [&](const turnstile::error_code&, async_mutex::guard_type) { ++invoked; }));
     }
     BOOST_TEST(invoked == 0);
+}
+
+BOOST_AUTO_TEST_CASE(a_destroyed_handler_may_cancel_a_waiter_that_is_already_destroyed)
+{
+    int invoked = 0;
+    for (const bool is_timed : {false, true})
+    {
+        asio::io_context context;
+        auto shared = std::make_shared<session>(context);
+        async_mutex& mutex = *shared->mutex;
+        const auto cancellable = asio::bind_cancellation_slot(
+            shared->signal.slot(), [&](const turnstile::error_code&, auto) { ++invoked; });
+        if (is_timed)
+            mutex.async_try_lock_for(1h, cancellable);
+        else
+            mutex.async_lock(cancellable);
+        mutex.async_lock([&, shared](const turnstile::error_code&, async_mutex::guard_type)
+                         { ++invoked; });
+    }
+    BOOST_TEST(invoked == 0);
+}
+
+BOOST_AUTO_TEST_CASE(a_destroyed_handler_may_cancel_a_granted_waiter_that_is_already_destroyed)
+{
+    int invoked = 0;
+    for (const bool is_timed : {false, true})
+    {
+        asio::io_context context;
+        auto shared = std::make_shared<session>(context);
+        async_mutex& mutex = *shared->mutex;
+        const auto cancellable = asio::bind_cancellation_slot(
+            shared->signal.slot(), [&](const turnstile::error_code&, auto) { ++invoked; });
+        if (is_timed)
+            mutex.async_try_lock_for(1h, cancellable);
+        else
+            mutex.async_lock(cancellable);
+        shared->guard.reset();
+        // Of the two completions of a timed wait, only that of the timer is left.
+        if (is_timed)
+            context.run_one();
+        asio::post(context, [&, shared] { ++invoked; });
+    }
+    BOOST_TEST(invoked == 0);
+}
+
+BOOST_AUTO_TEST_CASE(a_signal_may_outlive_a_coroutine_that_its_context_destroys)
+{
+    bool has_ended = false;
+    const auto wait = [&](async_mutex& mutex) -> asio::awaitable<void>
+    {
+        const auto guard = co_await mutex.async_lock();
+        has_ended = true;
+    };
+    for (const bool is_granted : {false, true})
+    {
+        asio::cancellation_signal signal;
+        auto context = std::make_unique<asio::io_context>();
+        async_mutex mutex(*context);
+        auto guard = mutex.try_lock();
+        asio::co_spawn(*context, wait(mutex),
+                       asio::bind_cancellation_slot(signal.slot(), asio::detached));
+        context->poll();
+        if (is_granted)
+            guard.reset();
+        context.reset();
+    }
+    BOOST_TEST(!has_ended);
 }
 
 BOOST_AUTO_TEST_CASE(mutexes_leave_a_context_in_any_order)

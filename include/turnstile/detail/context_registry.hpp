@@ -131,16 +131,42 @@ private:
     wait_queue_base* next_dead_ = nullptr;
 };
 
-/// The handler in the cancellation slot of a waiter.
-struct canceller
+/// The handler in the cancellation slot of a waiter. A waiter that is destroyed without being
+/// delivered must not clear its slot, because the signal may no longer exist. So the waiter and the
+/// handler refer to each other, and each tells the other when it is destroyed.
+class canceller
 {
-    waiter* target;
+public:
+    explicit canceller(waiter& target) noexcept
+        : target_(&target)
+    {
+        target.in_slot = this;
+    }
+
+    canceller(const canceller&) = delete;
+    canceller& operator=(const canceller&) = delete;
+
+    ~canceller()
+    {
+        if (target_ != nullptr)
+            target_->in_slot = nullptr;
+    }
+
+    /// From now on, a signal has no effect on the waiter.
+    static void detach(waiter& target) noexcept
+    {
+        if (target.in_slot != nullptr)
+            std::exchange(target.in_slot, nullptr)->target_ = nullptr;
+    }
 
     void operator()(boost::asio::cancellation_type_t type) const noexcept
     {
-        if (type != boost::asio::cancellation_type::none)
-            target->queue->withdraw(*target, outcome::aborted);
+        if (target_ != nullptr && type != boost::asio::cancellation_type::none)
+            target_->queue->withdraw(*target_, outcome::aborted);
     }
+
+private:
+    waiter* target_;
 };
 
 /// Posts the completions of dequeued waiters. No lock is held.

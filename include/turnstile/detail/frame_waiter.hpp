@@ -12,6 +12,7 @@
 
 #include <boost/asio/detail/config.hpp>
 #include <optional>
+#include <source_location>
 
 // co_await of a wait_operation in an awaitable<>.
 //
@@ -89,6 +90,7 @@ public:
 
     void abandon() noexcept
     {
+        canceller::detach(*this);
         detail::undo_grant(request_, *this);
         // Destroys the coroutine through its executor.
         take_resumer();
@@ -97,8 +99,8 @@ public:
 private:
     void start_waiting()
     {
-        static constexpr completion_functions functions{&post, &discard};
-        prepare(functions, request_.queue(), request_.location());
+        static constexpr completion_functions functions{&post, &discard, &locate};
+        prepare(functions, request_.queue());
         typename resumer::result_type nothing;
         resumer_.emplace(frame_->detach_thread(), nothing);
         const Executor executor = resumer_->get_executor();
@@ -107,7 +109,7 @@ private:
         try
         {
             if (slot.is_connected())
-                slot.template emplace<canceller>(canceller{this});
+                slot.template emplace<canceller>(static_cast<waiter&>(*this));
             if (request_.start(*this, context_of(executor)))
                 post(*this);
         }
@@ -129,7 +131,16 @@ private:
             boost::asio::post(self.resumer_->get_executor(), delivery<frame_waiter>(self));
     }
 
-    static void discard(waiter& w) noexcept { static_cast<frame_waiter&>(w).take_resumer(); }
+    static void discard(waiter& w) noexcept
+    {
+        canceller::detach(w);
+        static_cast<frame_waiter&>(w).take_resumer();
+    }
+
+    static std::source_location locate(const waiter& w) noexcept
+    {
+        return static_cast<const frame_waiter&>(w).request_.location();
+    }
 
     /// The resumer lives in the frame that it owns, so it is moved out before it runs or is
     /// destroyed.

@@ -127,13 +127,13 @@ public:
             become_exclusive(w.value);
             queue::grant_at_once(w);
             if (log.is_on())
-                log_grant(log, w.value, 0, w.location);
+                log_grant(log, w.value, 0, w.location());
         }
         else
         {
             ended = queue::park_in(upgrading_, w);
             if (log.is_on() && !ended)
-                log.contended(0, w.location);
+                log.contended(0, w.location());
         }
         queue::unlock_queue(word);
         return ended;

@@ -156,6 +156,7 @@ private:
 
     void destroy_undelivered() noexcept
     {
+        canceller::detach(*this);
         if (delivered_)
             detail::undo_grant(base::request_, *this);
         [[maybe_unused]] const auto work = std::move(work_);

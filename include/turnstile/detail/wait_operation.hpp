@@ -20,6 +20,7 @@
 #include <boost/asio/require.hpp>
 #include <concepts>
 #include <memory>
+#include <source_location>
 #include <turnstile/detail/bound_completion.hpp>
 #include <turnstile/detail/context_registry.hpp>
 #include <turnstile/detail/error_report.hpp>
@@ -277,6 +278,7 @@ public:
 
     void abandon() noexcept
     {
+        canceller::detach(*this);
         detail::undo_grant(request_, *this);
         whole(*this).drop();
     }
@@ -288,8 +290,8 @@ protected:
         , handler_(std::move(handler))
     {
         plain_context = plain_context_of(boost::asio::get_associated_executor(handler_, executor));
-        static constexpr completion_functions functions{&post, &discard};
-        prepare(functions, request_.queue(), request_.location());
+        static constexpr completion_functions functions{&post, &discard, &locate};
+        prepare(functions, request_.queue());
     }
 
     ~handler_waiter() = default;
@@ -300,7 +302,7 @@ protected:
         // Before parking, since afterwards the handler may run and be destroyed at any moment.
         if (auto slot = boost::asio::get_associated_cancellation_slot(handler_);
             slot.is_connected())
-            slot.template emplace<canceller>(canceller{this});
+            slot.template emplace<canceller>(*this);
         if (request_.start(*this, context_of(whole(*this).get_executor())))
             post(*this);
     }
@@ -347,7 +349,16 @@ private:
         post_to(executor, w, delivery<Derived>(whole(w)));
     }
 
-    static void discard(waiter& w) noexcept { whole(w).drop(); }
+    static void discard(waiter& w) noexcept
+    {
+        canceller::detach(w);
+        whole(w).drop();
+    }
+
+    static std::source_location locate(const waiter& w) noexcept
+    {
+        return static_cast<const handler_waiter&>(w).request_.location();
+    }
 
     void destroy(const allocator_type& allocator) noexcept
     {

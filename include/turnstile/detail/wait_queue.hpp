@@ -142,13 +142,13 @@ public:
         {
             grant_at_once(w);
             if (log.is_on())
-                log_grant(log, w.value, 0, w.location);
+                log_grant(log, w.value, 0, w.location());
         }
         else
         {
             ended = park(w);
             if (log.is_on() && !ended)
-                log.contended(contended_number(w), w.location);
+                log.contended(contended_number(w), w.location());
         }
         unlock_queue(word);
         return ended;
@@ -327,7 +327,7 @@ protected:
         if (log.is_on()) [[unlikely]]
             for (const waiter* w = before != nullptr ? before->next : ready.front(); w != nullptr;
                  w = w->next)
-                log_grant(log, w->value, watch_log::now() - w->since, w->location);
+                log_grant(log, w->value, watch_log::now() - w->since, w->location());
         return word;
     }
 
@@ -488,7 +488,7 @@ private:
                 [&](const waiter& w)
                 {
                     snapshot.waiters.push_back(
-                        {units_of(w), age(w.since, now), w.location, mode_of(w)});
+                        {units_of(w), age(w.since, now), w.location(), mode_of(w)});
                 });
         }
         unlock_queue(word);

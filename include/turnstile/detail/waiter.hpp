@@ -16,6 +16,7 @@ namespace turnstile::detail {
 class wait_queue_base;
 struct context_link;
 struct condition_core;
+class canceller;
 
 /// How an attempt ended. One byte, since every waiter stores it; error codes are made from it.
 enum class outcome : std::uint8_t
@@ -94,6 +95,8 @@ struct waiter : attempt_base
         void (*post)(waiter&) noexcept;
         /// Destroys the operation without invoking its handler, because its context shuts down.
         void (*discard)(waiter&) noexcept;
+        /// Returns where the operation was started.
+        std::source_location (*location)(const waiter&) noexcept;
     };
 
     /// Initializes only the base. An attempt that succeeds at once does not need the rest.
@@ -103,19 +106,23 @@ struct waiter : attempt_base
     waiter& operator=(const waiter&) = delete;
 
     /// Must be called before the waiter is parked.
-    void prepare(const completion_functions& functions, wait_queue_base& where,
-                 const std::source_location& from) noexcept
+    void prepare(const completion_functions& functions, wait_queue_base& where) noexcept
     {
         completion = &functions;
         queue = &where;
         link = nullptr;
         condition = nullptr;
-        location = from;
+        in_slot = nullptr;
         parked = false;
         pinned = false;
         withdrawn = false;
         has_reference = false;
         gated = false;
+    }
+
+    [[nodiscard]] std::source_location location() const noexcept
+    {
+        return completion->location(*this);
     }
 
     // These fill the padding of the base.
@@ -142,9 +149,10 @@ struct waiter : attempt_base
     boost::asio::io_context* plain_context;
     /// The condition that the waiter waits for, or whose notification it has received.
     condition_core* condition;
+    /// The handler in the waiter's cancellation slot; null if there is none.
+    canceller* in_slot;
     /// When the waiter was parked, in nanoseconds of the steady clock; written only if watched.
     std::int64_t since;
-    std::source_location location;
 };
 
 /// A first-in, first-out list of waiters, doubly linked so that any waiter can be removed in O(1).
