@@ -142,10 +142,7 @@ public:
     ~basic_job_queue() { state_->close(); }
 
     /// The fallback executor.
-    [[nodiscard]] executor_type get_executor() const noexcept
-    {
-        return state_->ready()->get_executor();
-    }
+    [[nodiscard]] executor_type get_executor() const noexcept { return state_->executor(); }
 
     /**
      * @brief Adds a job. If a worker waits and the job is next, that worker gets it.

@@ -359,6 +359,25 @@ BOOST_AUTO_TEST_CASE(a_payload_may_use_its_queue)
     observed = nullptr;
 }
 
+BOOST_AUTO_TEST_CASE(a_job_whose_end_destroys_the_queue_has_no_next_one)
+{
+    using fatal_queue = job_queue<std::shared_ptr<void>>;
+    asio::io_context context;
+    auto queue = std::make_unique<fatal_queue>(context);
+    fatal_queue::job_type job;
+    queue->async_next([&](const error_code&, fatal_queue::job_type next)
+                      { job = std::move(next); });
+    queue->async_push(std::shared_ptr<void>(nullptr, [&](void*) { queue.reset(); }),
+                      asio::detached);
+    context.run();
+    BOOST_TEST_REQUIRE(job.valid());
+    std::optional<error_code> error;
+    job.async_finish_and_next([&](const error_code& e, const auto& /*next*/) { error = e; });
+    context.restart();
+    context.run();
+    BOOST_TEST(error.value() == asio::error::operation_aborted);
+}
+
 namespace {
 
 /// Fails a job with a back-off, after the context of its queue was destroyed.

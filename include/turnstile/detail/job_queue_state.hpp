@@ -100,15 +100,15 @@ public:
 
     job_queue_state(const Executor& executor, std::size_t max_payload)
         : max_payload_(max_payload)
-        , ready_(std::make_unique<semaphore_type>(executor, 0, semaphore_type::max_capacity))
+        , ready_(std::make_shared<semaphore_type>(executor, 0, semaphore_type::max_capacity))
         , timer_(std::make_unique<timer_type>(executor))
     {
         if (auto* context = context_of(executor))
             join(*context);
     }
 
-    /// The semaphore of the workers; null if the queue is destroyed.
-    [[nodiscard]] semaphore_type* ready() const noexcept { return ready_.get(); }
+    /// The executor. The queue must exist.
+    [[nodiscard]] Executor executor() const noexcept { return ready_->get_executor(); }
 
     /// The executor of the queue; the system executor if the queue is destroyed.
     [[nodiscard]] executor_or_system_t<Executor> fallback()
@@ -123,7 +123,7 @@ public:
     void close() noexcept
     {
         // Destroyed while the mutex is not locked, since the executor may own its context.
-        std::unique_ptr<semaphore_type> ready;
+        std::shared_ptr<semaphore_type> ready;
         {
             const lock_type lock(mutex_);
             ready = std::move(ready_);
@@ -270,11 +270,13 @@ public:
 
     // --- for workers ---
 
-    /// Makes due jobs wait, which matters if the context of the queue does not run.
-    void refresh()
+    /// The semaphore of the workers; null if the queue is destroyed. Makes due jobs wait, which
+    /// matters if the context of the queue does not run.
+    [[nodiscard]] std::shared_ptr<semaphore_type> units()
     {
         const lock_type lock(mutex_);
         adjust_units();
+        return ready_;
     }
 
     /// Takes the unit of a worker that will start no job. Another worker gets one if that is still
@@ -596,7 +598,8 @@ private:
 
     const std::size_t max_payload_;
     mutex_type mutex_;
-    std::unique_ptr<semaphore_type> ready_;
+    // Null if the queue is destroyed. Shared with workers that start to wait meanwhile.
+    std::shared_ptr<semaphore_type> ready_;
     // Available units, and those of workers that have not yet started a job.
     std::size_t units_ = 0;
     job_id last_id_ = 0;

@@ -78,8 +78,8 @@ class unit_request
     using base = acquire_request<unit_state, permit_type>;
 
 public:
-    explicit unit_request(State& jobs) noexcept
-        : base(state_access::state(*jobs.ready()), 1, std::source_location::current())
+    unit_request(State& jobs, typename State::semaphore_type& units) noexcept
+        : base(state_access::state(units), 1, std::source_location::current())
         , jobs_(&jobs)
     {
     }
@@ -113,10 +113,11 @@ public:
         self.reset_cancellation_state(boost::asio::enable_total_cancellation());
         if (const error_code error = finish_())
             return call_immediately(self, error);
-        state_->refresh();
-        // The queue exists until the operation is started.
-        const unit_request<State> request(*state_);
-        start_request(request, std::move(self));
+        // The end of a job, or another thread, may have destroyed the queue.
+        const auto units = state_->units();
+        if (!units)
+            return call_immediately(self, make_error_code(boost::asio::error::operation_aborted));
+        start_request(unit_request<State>(*state_, *units), std::move(self));
     }
 
     template <class Self>
