@@ -180,8 +180,7 @@ public:
      * If the units are available and there are no waiters, through the associated immediate
      * executor; a coroutine is then not suspended at all.
      * @par Complexity
-     * Constant. Does not allocate if it is awaited in an `awaitable<>`. Otherwise allocates once,
-     * from the associated allocator, if it has to wait.
+     * As with `async_mutex::async_lock`.
      */
     template <boost::asio::completion_token_for<void(error_code, permit_type)> CompletionToken =
                   boost::asio::deferred_t>

@@ -123,8 +123,7 @@ public:
      * @par Immediate completion
      * For the last participant, through the associated immediate executor.
      * @par Complexity
-     * Constant; linear in the number of participants for the last one. Does not allocate if it is
-     * awaited in an `awaitable<>`; otherwise once.
+     * As with `async_mutex::async_lock`, but linear in the number of participants for the last one.
      */
     template <boost::asio::completion_token_for<void(error_code)> CompletionToken =
                   boost::asio::deferred_t>

@@ -120,8 +120,7 @@ public:
      * @par Immediate completion
      * Only with an error.
      * @par Complexity
-     * Constant. Does not allocate if it is awaited in an `awaitable<>`. Otherwise allocates once,
-     * from the associated allocator.
+     * As with `async_mutex::async_lock`, if that has to wait.
      */
     template <boost::asio::completion_token_for<void(error_code)> CompletionToken =
                   boost::asio::deferred_t>

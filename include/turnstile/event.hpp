@@ -121,8 +121,7 @@ public:
      * If there is nothing to wait for, through the associated immediate executor; a coroutine is
      * then not suspended.
      * @par Complexity
-     * Constant. Does not allocate if it is awaited in an `awaitable<>`; else once if it has to
-     * wait.
+     * As with `async_mutex::async_lock`.
      */
     template <boost::asio::completion_token_for<void(error_code)> CompletionToken =
                   boost::asio::deferred_t>
@@ -162,7 +161,7 @@ public:
     }
 
     /// Sets the event, and lets waiters pass: all, or the first if the event is automatic. Local
-    /// only. Never runs user code. Linear in the number of waiters that pass.
+    /// only. Invokes no handler. Linear in the number of waiters that pass.
     void set() noexcept { state_->set(); }
 
     /// Resets the event. Local only.

@@ -119,8 +119,7 @@ public:
      * If there is nothing to wait for, through the associated immediate executor; a coroutine is
      * then not suspended.
      * @par Complexity
-     * Constant. Does not allocate if it is awaited in an `awaitable<>`; else once if it has to
-     * wait.
+     * As with `async_mutex::async_lock`.
      */
     template <boost::asio::completion_token_for<void(error_code)> CompletionToken =
                   boost::asio::deferred_t>

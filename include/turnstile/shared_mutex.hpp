@@ -150,8 +150,7 @@ public:
      * If this is possible at once and there are no waiters, through the associated immediate
      * executor; a coroutine is then not suspended.
      * @par Complexity
-     * Constant. Does not allocate if it is awaited in an `awaitable<>`; else once if it has to
-     * wait.
+     * As with `async_mutex::async_lock`.
      */
     template <boost::asio::completion_token_for<void(error_code, guard_type)> CompletionToken =
                   boost::asio::deferred_t>
@@ -226,8 +225,7 @@ public:
      * If this is possible at once and there are no waiters, through the associated immediate
      * executor; a coroutine is then not suspended.
      * @par Complexity
-     * Constant. Does not allocate if it is awaited in an `awaitable<>`; else once if it has to
-     * wait.
+     * As with `async_mutex::async_lock`.
      */
     template <boost::asio::completion_token_for<void(error_code, shared_guard_type)>
                   CompletionToken = boost::asio::deferred_t>
@@ -304,8 +302,7 @@ public:
      * If this is possible at once and there are no waiters, through the associated immediate
      * executor; a coroutine is then not suspended.
      * @par Complexity
-     * Constant. Does not allocate if it is awaited in an `awaitable<>`; else once if it has to
-     * wait.
+     * As with `async_mutex::async_lock`.
      */
     template <boost::asio::completion_token_for<void(error_code, upgrade_guard_type)>
                   CompletionToken = boost::asio::deferred_t>

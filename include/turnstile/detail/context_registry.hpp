@@ -25,7 +25,7 @@
 // waiter of the context is parked in the queue; each later waiter compares the pointers of the
 // queue's links.
 //
-// The service also notifies its guests, the executors that objects store, of the shutdown.
+// The service also notifies its guests, objects that store an executor or a timer, of the shutdown.
 //
 // One mutex guards all links and guests of the process. It is locked when a link is created, when a
 // guest is added or removed, and when a queue or a context is destroyed. Lock order: registry

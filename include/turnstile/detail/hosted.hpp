@@ -32,7 +32,8 @@ public:
     [[nodiscard]] const executor_type& executor() const noexcept { return executor_.get(); }
 
     /// The executor, or the system executor if the public object or the executor's context has been
-    /// destroyed.
+    /// destroyed. The plain executor of an io_context is returned even after the end of its context,
+    /// and must not be used then.
     [[nodiscard]] executor_or_system_t<Executor> executor_or_system() noexcept
     {
         const std::uint64_t word = State::lock_queue();

@@ -42,8 +42,8 @@ namespace turnstile::detail {
  * Workers wait for a unit of a semaphore, so its queue decides all races between grants,
  * cancellations and destroyed contexts. A unit is the right to start the next job. There are as
  * many units, available or with workers that have not yet started, as jobs may be started now;
- * adjust_units() adds the missing ones and takes back the surplus. A unit with a worker is never taken
- * back, so at least that many jobs always stay in the queue.
+ * adjust_units() adds the missing ones and removes the surplus. It never removes a unit that a worker
+ * has, so at least that many jobs always stay in the queue.
  *
  * Jobs have a pointer to the state and may outlive the queue. Both may outlive the context of the
  * queue. Then no job becomes due by time alone.
@@ -334,7 +334,7 @@ public:
         return {};
     }
 
-    /// Ends an attempt without success. Returns whether it was in progress.
+    /// Ends an attempt without success. Returns errc::lost if it was not in progress.
     error_code fail(std::uint64_t token, job_failure why, std::string error = {})
     {
         const lock_type lock(mutex_);

@@ -50,7 +50,8 @@ public:
 
     ~kept_executor() { quit(); }
 
-    /// The executor; a moved-from one if its context has been destroyed.
+    /// The executor; a moved-from one if its context has been destroyed. The plain executor of an
+    /// io_context is returned even then, and must not be used.
     [[nodiscard]] const Executor& get() const noexcept { return executor_; }
 
     /// Whether the executor still exists.

@@ -297,7 +297,7 @@ private:
         queue::evict_from(upgrading_, link, evicted);
         if (upgrading != nullptr && upgrading_.empty())
         {
-            remove_holder(access::upgrade);  // the destroyed waiter carried the grant
+            remove_holder(access::upgrade);  // the evicted waiter had it
             if (queue::is_watched())
                 holds_.erase(find_hold(upgrading->value));
         }

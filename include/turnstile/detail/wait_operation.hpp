@@ -44,7 +44,11 @@
 //                                     object has been destroyed, releases a grant: the attempt is
 //                                     aborted
 //   finish(attempt_base&) -> result   the result of an attempt that ended without an error
-//   undo_grant(attempt_base&)         the attempt has ended but can never be delivered
+//   undo_grant(attempt_base&)         the attempt has ended but can never be delivered. Takes a
+//                                     waiter& instead if an attempt that ends at once gets nothing
+//                                     that it could lose: then only a waiter calls it
+//   is_consuming()                    optional; whether only a waiter can undo the grant, so that
+//                                     each wait for a completion handler needs one
 //   throw_error(error, attempt_base&) throws the exception of co_await for an error
 //   location()                        where the operation was started
 //   never_waits                       true if try_start() always ends the attempt; queue(), start(),

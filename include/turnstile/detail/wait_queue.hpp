@@ -42,9 +42,9 @@
 // So no newcomer can overtake, and no waiter has to try again.
 //
 // Posting. Granted waiters are dequeued under the queue lock, and posted to their executors after
-// it was released. No user code runs under the queue lock. A release never resumes a waiter. The only
-// user code that it runs is the destructor of a handler whose context shuts down, or the hooks of a
-// watch.
+// it was released. The only user code that runs under the queue lock copies or moves the executor of
+// the object, see hosted.hpp. A release never resumes a waiter. It destroys a handler only if the
+// context of the handler shuts down. It calls the hooks of a watch.
 //
 // Races. A waiter leaves the queue exactly once, under the queue lock: by a grant, a withdrawal
 // (cancellation, time-out), an eviction (its context shuts down) or the end of the object. The
@@ -299,7 +299,7 @@ protected:
     }
 
     /// Grants what an attempt requests if that is possible now: changes the state, and stores the
-    /// grant in the attempt. No parked waiter is before the attempt. The queue lock is held.
+    /// grant in the attempt. No waiter in parked_ is before the attempt. The queue lock is held.
     virtual bool admit(std::uint64_t& word, attempt_base& attempt) noexcept = 0;
 
     /// Whether a request can never be granted; then stores the result of the attempt. The queue lock
