@@ -123,8 +123,8 @@ protected:
     virtual void evict(context_link& link, waiter_chain& evicted, waiter_chain& ready,
                        std::vector<watch_log>& logs) noexcept = 0;
 
-    /// The links of this queue. Changed under the registry's mutex, and under the queue lock as long as
-    /// there are references.
+    /// The links of this queue. A change needs the registry's mutex; while there are references, also
+    /// the queue lock.
     context_link* links_ = nullptr;
 
 private:

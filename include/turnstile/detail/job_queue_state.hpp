@@ -40,10 +40,10 @@ namespace turnstile::detail {
  * @brief The state of a local job queue: which job starts next, and how attempts end.
  *
  * Workers wait for a unit of a semaphore, so its queue decides all races between grants,
- * cancellations and destroyed contexts. A unit is the right to start the next job. There are as
- * many units, available or with workers that have not yet started, as jobs may be started now;
- * adjust_units() adds the missing ones and removes the surplus. It never removes a unit that a worker
- * has, so at least that many jobs always stay in the queue.
+ * cancellations and destroyed contexts. A unit is the right to start the next job. A unit is
+ * available, or a worker has it until it starts a job. The number of units is the number of jobs that
+ * may be started now; adjust_units() adds the missing ones and removes the surplus. It never removes
+ * a unit that a worker has. So there may be more after a pause, but never more than waiting jobs.
  *
  * Jobs have a pointer to the state and may outlive the queue. Both may outlive the context of the
  * queue. Then no job becomes due by time alone.
@@ -270,8 +270,8 @@ public:
 
     // --- for workers ---
 
-    /// The semaphore of the workers; null if the queue is destroyed. Makes due jobs wait, which
-    /// matters if the context of the queue does not run.
+    /// The semaphore of the workers; null if the queue is destroyed. Moves due jobs from delayed to
+    /// waiting, which matters if the context of the queue does not run.
     [[nodiscard]] std::shared_ptr<semaphore_type> units()
     {
         const lock_type lock(mutex_);
@@ -531,7 +531,7 @@ private:
         }
     }
 
-    /// Makes due jobs wait, and lets as many workers start as may.
+    /// Moves due jobs from delayed to waiting, and lets as many workers start as may.
     void adjust_units() noexcept
     {
         if (!ready_)

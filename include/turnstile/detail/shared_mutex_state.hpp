@@ -220,7 +220,7 @@ private:
     void log_grant(watch_log& log, std::uint64_t grant, std::int64_t waited,
                    const std::source_location& location) noexcept override
     {
-        // At an exclusive grant, only the grant from which it was upgraded can still be recorded.
+        // At an exclusive grant, holds_ contains at most the upgradable grant that this one replaces.
         if (access_of(grant) == access::exclusive && !holds_.empty())
             log_release(log, holds_.front().grant);
         holds_.push_back({grant, watch_log::now(), location});

@@ -93,7 +93,8 @@ private:
         }
 
     private:
-        /// Also set after a move: if a timer cannot be started, Asio asks a moved-from handler for its allocator.
+        /// Also set after a move: if a timer cannot be started, Asio asks a moved-from handler for
+        /// its allocator.
         timed_waiter* operation_;
         bool is_pending_ = true;
     };
@@ -164,7 +165,7 @@ private:
     }
 
     timer_type timer_;
-    /// The timer may end before the wait: a granted waiter is not posted yet, or one of a condition waits for the lock.
+    /// Keeps the context running between the end of the timer and the delivery.
     work_executor<executor_type> work_;
     std::atomic<int> completions_left_{2};
     std::atomic<bool> dropped_{false};

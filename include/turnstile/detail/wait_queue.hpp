@@ -451,7 +451,7 @@ protected:
     {
         const bool last = --references_ == 0;
         // Must be read under the queue lock: a context that shuts down removes its link under this
-        // lock. After the unlock, there may be no link although that thread still uses the queue.
+        // lock. The context's thread that has just removed its link may still be in evict().
         was_linked_ = links_ != nullptr;
         unlock_queue(word);
         if (last)

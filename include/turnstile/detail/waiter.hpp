@@ -125,7 +125,7 @@ struct waiter : attempt_base
         return completion->location(*this);
     }
 
-    // These fill the padding of the base.
+    // First, so that they use the padding of attempt_base.
 
     /// Whether the waiter is in a queue.
     bool parked;
