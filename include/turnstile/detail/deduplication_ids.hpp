@@ -30,6 +30,7 @@ class deduplication_ids
     struct entry
     {
         job_id job;
+        clock::time_point window_end;
         /// Made for ended_ in advance, so that job_ended() does not allocate. Empty after that.
         window_ends::node_type end;
     };
@@ -76,9 +77,10 @@ public:
                                         push_options::duration window)
     {
         window_ends ends;
-        auto end = ends.extract(ends.emplace(clock::now() + window, id));
+        const auto window_end = clock::now() + window;
+        auto end = ends.extract(ends.emplace(window_end, id));
         entries made;
-        return made.extract(made.emplace(id, entry{job, std::move(end)}).first);
+        return made.extract(made.emplace(id, entry{job, window_end, std::move(end)}).first);
     }
 
     /// Adds a node, which may be empty. Its id must belong to no job.
@@ -90,7 +92,7 @@ public:
         const auto found = entries_.find(id);
         if (found == entries_.end() || found->second.job != job || found->second.end.empty())
             return;
-        if (found->second.end.key() <= clock::now())
+        if (found->second.window_end <= clock::now())
         {
             entries_.erase(found);
             return;
@@ -101,7 +103,7 @@ public:
 private:
     [[nodiscard]] static bool is_over(const entry& which, clock::time_point now) noexcept
     {
-        return which.has_ended && which.window_end <= now;
+        return which.end.empty() && which.window_end <= now;
     }
 
     entries entries_;
