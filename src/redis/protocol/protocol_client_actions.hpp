@@ -257,12 +257,13 @@ using action = std::variant<command, granted, lease_renewed, failed, lost, relea
 struct client_counters
 {
     std::array<std::uint64_t, number_of_operations> sent{};
-    /// Locks that were granted by the answer to a command, and by a message.
+    /// Locks whose grant was reported by the answer to a command, and by a message. A late message that has to be
+    /// confirmed counts as an answer.
     std::uint64_t granted_by_answer = 0;
     std::uint64_t granted_by_message = 0;
     /// Hand-overs within a cohort.
     std::uint64_t handed_over = 0;
-    /// Grants that the client had to confirm before it could enter them.
+    /// Grants that the client had to confirm with `renew` before it could enter them.
     std::uint64_t confirmed = 0;
     std::uint64_t lost = 0;
     std::uint64_t regressed = 0;
