@@ -690,7 +690,7 @@ asio::awaitable<void> observation(asio::io_context& context)
     {
         log << lock.name;
         if (lock.holder && lock.holder->where)
-            log << ", taken in line " << lock.holder->where->line();
+            log << ", acquired in line " << lock.holder->where->line();
         log << ", wanted in";
         for (const turnstile::lock_waiter& waiter : lock.waiters)
             log << " line " << waiter.where.line();
