@@ -413,6 +413,20 @@ BOOST_AUTO_TEST_CASE(an_arrival_is_repeated_after_a_third_of_its_lease)
     BOOST_TEST(ended() == "1:open");
 }
 
+BOOST_AUTO_TEST_CASE(an_arrival_whose_repetition_is_unanswered_is_not_forgotten)
+{
+    wait_on(gate_call::meet);
+    pass(5s);
+    BOOST_TEST(sent() == "arrive");
+    hear(200);
+    BOOST_TEST(ended() == "1:open");
+    disconnect();
+    connect(2);
+    // The repetition may arrive later over the first connection, so the server has to remember the arrival.
+    begin(gate_call::meet);
+    BOOST_TEST(commands[0].arguments[3] == "");
+}
+
 BOOST_AUTO_TEST_CASE(a_message_counts_only_while_the_arrival_certainly_counts)
 {
     wait_on(gate_call::meet);

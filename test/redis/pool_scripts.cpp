@@ -644,6 +644,24 @@ BOOST_AUTO_TEST_CASE(a_nudge_proves_that_its_waiter_is_connected)
     BOOST_TEST(nudge("x#1.1")[0] == "own");
 }
 
+BOOST_AUTO_TEST_CASE(keys_live_as_long_as_a_grant_with_the_claim_lease_of_another_client)
+{
+    lease = claim = "15000";
+    idle = "0";
+    release("b#1.1", fence_of(acquire("b#1.1", 1)));
+    pass(14'500ms);
+    lease = claim = "1000";
+    for (const char* const id : {"a#1.1", "a#1.2"})
+    {
+        const words grant = acquire(id, 1);
+        BOOST_TEST(grant[0] == "own");
+        for (const char* const key : {"pool", "pool{holders}"})
+            BOOST_TEST(store.run(words{"PTTL", key}).number >=
+                       (std::stoll(grant[3]) - store.clock + 999) / 1000);
+        pass(1s);
+    }
+}
+
 BOOST_AUTO_TEST_CASE(a_lease_is_never_shortened)
 {
     const std::int64_t fence = fence_of(acquire("a#1.1", 1));

@@ -393,6 +393,38 @@ BOOST_AUTO_TEST_CASE(resync_reclaims_after_the_server_forgot)
     BOOST_TEST(fence() == first);
 }
 
+BOOST_AUTO_TEST_CASE(late_resync_does_not_reclaim_a_released_lock)
+{
+    acquire("a#1.1");
+    const std::int64_t its = fence();
+    release("a#1.1", its, "slot");
+    BOOST_TEST(resync("a#1.1", "a#2.1", its)[0] == "lost");
+    BOOST_TEST(acquire("b#1.1")[0] == "own");
+}
+
+BOOST_AUTO_TEST_CASE(keys_live_as_long_as_a_grant_with_the_claim_lease_of_another_client)
+{
+    const auto outlives = [&](const words& grant)
+    {
+        return store.run(words{"PTTL", keys[0]}).number >=
+               (std::stoll(grant[3]) - store.clock + 999) / 1000;
+    };
+    lease = claim = "15000";
+    idle = "0";
+    acquire("b#1.1");
+    release("b#1.1", fence(), "slot");
+    pass(14'500ms);
+    lease = claim = "1000";
+    const words first = acquire("a#1.1");
+    BOOST_TEST(first[0] == "own");
+    BOOST_TEST(outlives(first));
+    pass(500ms);
+    acquire("c#1.1");
+    const words second = release("a#1.1", fence(), "slot");
+    BOOST_TEST(second[0] == "released");
+    BOOST_TEST(outlives(second));
+}
+
 BOOST_AUTO_TEST_CASE(resync_finds_a_holder_that_a_replica_knows_by_an_older_connection)
 {
     acquire("a#1.1");

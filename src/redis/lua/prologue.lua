@@ -93,8 +93,10 @@ local function note_key(s, key)
 end
 
 -- Writes the state, unless there is nothing to remember. Afterwards, all keys live for at least a lease and half of the
--- idle time. An extension sets that to a lease and the whole idle time, so most calls need not extend it.
+-- idle time. An extension sets that to a lease and the whole idle time, so most calls need not extend it. A grant may
+-- last longer than the caller's lease: for the longest claim lease.
 local function save(s, lease, idle)
+  lease = math.max(lease, math.min(s.claim, 86400000))  -- no valid lease is longer than a day
   if s.fresh and s.holder == '' and s.waiting == 0 and s.fence == '0' and not (s.new or s.pending) then return end
   local ttl, renews = lease + idle, s.expiry < s.now + (lease + idle / 2) * 1000
   if renews then

@@ -45,8 +45,10 @@ return each(function(key, i)
     local renamed = string.gsub(s.holder, '#%d+', string.match(id, '#%d+'))
     if held and s.fence == fence and (renamed == id or renamed == '?' .. id) then s.holder = renamed end
     -- The server forgot the grant, and has not granted the lock since: the holder reclaims it. If a clock that was set
-    -- back led to another grant with a lower token, revoke() informs that holder.
-    if held and (s.fence - fence < 0 or s.fence == fence and (s.holder == '' or s.holder == '?')) then
+    -- back led to another grant with a lower token, revoke() informs that holder. A late copy of this command does not
+    -- reclaim a lock that the holder has released since.
+    if held and (s.fence - fence < 0 or s.fence == fence and (s.holder == '' or s.holder == '?') and
+      not redis.call('ZRANGEBYSCORE', s.done, fence, fence, 'LIMIT', 0, 1)[1]) then
       revoke(s)
       s.holder, s.fence, s.reclaimed, reclaims = id, fence, true, true
     end

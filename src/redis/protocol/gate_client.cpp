@@ -480,7 +480,9 @@ void gate_client::received(local_time now, std::string_view text)
             end(id, gate_result::open);
         else if (now_ < it.counts_until)
         {
-            gates_.at(it.gate).calls.end(it.call);
+            // A repetition of the arrival may be in flight, and arrive late.
+            if (it.awaited_answer == 0)
+                gates_.at(it.gate).calls.end(it.call);
             end(id, gate_result::open);
         }
         else
