@@ -86,7 +86,11 @@ public:
         if (error)
             return fail(self, error);
         if (self.cancelled() != boost::asio::cancellation_type::none)
+        {
+            // The lock was granted before the cancellation. It is released before the completion.
+            guard = Guard();
             return fail(self, boost::asio::error::operation_aborted);
+        }
         for_next(
             [&]<std::size_t I>(std::integral_constant<std::size_t, I>)
             {

@@ -146,8 +146,8 @@ public:
      * @par Completion Signature
      * @code void(error_code) @endcode
      * @par Errors, Per-Operation Cancellation, Fairness
-     * As with the other overload; @ref errc::predicate_threw. If the predicate is true, a
-     * cancellation has no effect.
+     * As with the other overload; @ref errc::predicate_threw. If the predicate is true after a
+     * notification, a cancellation has no effect.
      * @par Immediate completion
      * If the predicate is true at once, through the associated immediate executor; a coroutine that
      * awaits it without a token, or with `use_awaitable`, is then not suspended.
@@ -205,7 +205,7 @@ public:
     }
 
     /**
-     * @brief Waits until a predicate is true, for at most a duration.
+     * @brief Waits until a predicate is true, for at most a duration from this call on.
      *
      * @par Completion Signature
      * @code void(error_code, bool) @endcode

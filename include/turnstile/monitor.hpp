@@ -300,11 +300,21 @@ public:
         }
 
         /// Notifies the first waiter of the condition, which continues after this critical section.
-        void notify_one(condition_type& condition) noexcept { condition.condition_->notify_one(); }
+        /// Throws system_error with @ref errc::wrong_object if the condition belongs to another
+        /// monitor.
+        void notify_one(condition_type& condition)
+        {
+            require_own(condition);
+            condition.condition_->notify_one();
+        }
 
         /// Notifies all waiters of the condition, which continue after this critical section, one
-        /// by one.
-        void notify_all(condition_type& condition) noexcept { condition.condition_->notify_all(); }
+        /// by one. Throws like @ref notify_one.
+        void notify_all(condition_type& condition)
+        {
+            require_own(condition);
+            condition.condition_->notify_all();
+        }
 
         /**
          * @brief Adds an amount to a number of the state until the contribution is withdrawn.
@@ -325,14 +335,20 @@ public:
             contribute(Number Class::* member, std::type_identity_t<Number> amount,
                        condition_type& condition)
         {
-            if (condition.whose_.lock() != state_)
-                boost::throw_exception(system_error(make_error_code(errc::wrong_object)));
+            // Without signs, an overflow is defined, and the subtraction is exact.
+            using unsigned_number = std::make_unsigned_t<Number>;
+            const auto by = static_cast<unsigned_number>(amount);
+            require_own(condition);
             auto made = std::make_shared<contribution_record>();
             made->whose = state_;
             made->notified = condition.condition_;
-            made->undo = [member, amount](T& value)
-            { value.*member = static_cast<Number>(value.*member - amount); };
-            state_->value.*member = static_cast<Number>(state_->value.*member + amount);
+            made->undo = [member, by](T& value)
+            {
+                value.*member =
+                    static_cast<Number>(static_cast<unsigned_number>(value.*member) - by);
+            };
+            state_->value.*member =
+                static_cast<Number>(static_cast<unsigned_number>(state_->value.*member) + by);
             return contribution_type(std::move(made));
         }
 
@@ -361,6 +377,14 @@ public:
 
     private:
         friend class basic_monitor;
+        template <class>
+        friend class detail::transaction_body;
+
+        void require_own(const condition_type& condition) const
+        {
+            if (condition.whose_.lock() != state_)
+                boost::throw_exception(system_error(make_error_code(errc::wrong_object)));
+        }
 
         /// Evaluates a predicate of the state, and keeps the state alive.
         template <class Predicate>

@@ -215,9 +215,10 @@ private:
  * auto guard = co_await mutex.async_lock(turnstile::bind_stop_token(stop, asio::deferred));
  * @endcode
  *
- * A stop request emits a terminal cancellation on the associated executor of the handler. The
- * operation completes as if its own slot had been triggered. Use it to connect coroutines with code
- * that is written for `std::jthread`. Between Asio operations, cancellation slots are cheaper.
+ * A stop request emits a terminal cancellation on the associated executor of the handler, which must
+ * be able to post: `asio::inline_executor` and `asio::any_completion_executor` are not. The operation
+ * completes as if its own slot had been triggered. Use it to connect coroutines with code that is
+ * written for `std::jthread`. Between Asio operations, cancellation slots are cheaper.
  *
  * @param stop  the stop token; has no effect if it cannot be stopped.
  * @param token the completion token of the operation.

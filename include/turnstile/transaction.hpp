@@ -125,7 +125,7 @@ struct transaction_access
  * monitors at once.
  *
  * Prefer a transaction to a body if it can express the change. Locally it saves a coroutine if it
- * waits. With @ref redis::monitor it takes one round trip instead of two if the lock is free.
+ * does not wait. With @ref redis::monitor it takes one round trip instead of two if the lock is free.
  *
  * @par Lifetime
  * A transaction refers to its conditions, which must exist until its last operation has completed.
@@ -193,9 +193,10 @@ public:
         return with(detail::addition<T, M>{member, amount});
     }
 
-    /// Returns a copy that also sets a member to a value.
+    /// Returns a copy that also sets a member to a value. The move assignment of the member must not
+    /// throw, so that a transaction is not executed partly.
     template <class M, class Base>
-        requires std::derived_from<T, Base> && std::is_object_v<M>
+        requires std::derived_from<T, Base> && std::is_nothrow_move_assignable_v<M>
     [[nodiscard]] auto set(M Base::* member, std::type_identity_t<M> value) const
     {
         return with(detail::assignment<T, M>{member, std::move(value)});

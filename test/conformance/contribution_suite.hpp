@@ -121,6 +121,9 @@ TURNSTILE_MONITOR_TEST(a_contribution_belongs_to_one_monitor)
                     BOOST_CHECK_EXCEPTION((void)s.contribute(&account::balance, 1, foreign),
                                           turnstile::system_error, [](const auto& e)
                                           { return e.code() == turnstile::errc::wrong_object; });
+                    BOOST_CHECK_EXCEPTION(s.notify_all(foreign), turnstile::system_error,
+                                          [](const auto& e)
+                                          { return e.code() == turnstile::errc::wrong_object; });
                     BOOST_TEST(s->balance == 0);
                     mine = s.contribute(&account::balance, 1, t.changed);
                 });

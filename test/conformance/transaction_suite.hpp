@@ -255,6 +255,33 @@ TURNSTILE_MONITOR_TEST(a_transaction_cannot_wait_on_a_condition_of_another_monit
     BOOST_TEST(t.told == "x");
 }
 
+TURNSTILE_MONITOR_TEST(a_transaction_cannot_notify_a_condition_of_another_monitor)
+{
+    using turnstile::test::account;
+    turnstile::test::monitor_test<Provider> t;
+    auto stranger = t.provider.template make_monitor<account>({});
+    auto foreign = stranger.make_condition("changed");
+    t.run(
+        [&]() -> typename decltype(t)::task
+        {
+            co_await t.prepare(1);
+            const auto what =
+                turnstile::transaction<account>().add(&account::balance, 1).notify_all(foreign);
+            try
+            {
+                co_await t.guarded.async_transact(what);
+            }
+            catch (const turnstile::system_error& error)
+            {
+                BOOST_TEST(error.code() == turnstile::errc::wrong_object);
+                t.told += 'x';
+            }
+            const auto now = co_await t.look();
+            BOOST_TEST(now.balance == 1);
+        });
+    BOOST_TEST(t.told == "x");
+}
+
 TURNSTILE_MONITOR_TEST(a_transaction_that_waits_can_be_cancelled)
 {
     using boost::asio::cancellation_type;

@@ -290,6 +290,33 @@ BOOST_AUTO_TEST_CASE(held_locks_are_released_before_the_failure_is_delivered)
 
 // --- cancellation -----------------------------------------------------------------------------
 
+BOOST_AUTO_TEST_CASE(a_lock_that_was_granted_before_the_cancellation_is_released_before_the_failure)
+{
+    for (const bool must_wait : {false, true})
+    {
+        scene t(path::handler);
+        auto held = must_wait ? t.second.try_lock() : std::nullopt;
+        asio::cancellation_signal signal;
+        int told = 0;
+        async_lock_all(t.first, t.second)(
+            asio::bind_cancellation_slot(signal.slot(),
+                                         [&](const error_code& error, const two_guards&)
+                                         {
+                                             BOOST_TEST(error == asio::error::operation_aborted);
+                                             BOOST_TEST(t.is_free());
+                                             ++told;
+                                         }));
+        if (must_wait)
+        {
+            drain(t.context);
+            held.reset();
+        }
+        signal.emit(asio::cancellation_type::total);
+        drain(t.context);
+        BOOST_TEST(told == 1);
+    }
+}
+
 TURNSTILE_TEST_BOTH_PATHS(each_type_of_cancellation_releases_held_locks)
 {
     for (const asio::cancellation_type type : each_type)

@@ -423,6 +423,7 @@ TURNSTILE_TEST_BOTH_PATHS(an_upgrade_destroyed_with_its_context_holds_nothing)
     BOOST_TEST(!now.holder.has_value());
     BOOST_TEST(now.waiters.empty());
     BOOST_TEST(now.readers.size() == 1u);
+    BOOST_TEST(record.told() == "room +1\nroom +2\nroom ?0\nroom -2\n");
     reader.reset();
     record.told();
 

@@ -10,6 +10,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <turnstile/detail/state_request.hpp>
 #include <turnstile/detail/wait_queue.hpp>
@@ -104,17 +105,19 @@ public:
 
     bool try_wait() noexcept { return count() == 0; }
 
-    /// Returns false, and changes nothing, if fewer arrivals are missing.
-    bool count_down(std::uint64_t n) noexcept
+    /// The number of arrivals that are missing afterwards. Nothing, and without an effect, if fewer
+    /// than @p n are missing. If it is 0, a waiter may have destroyed the latch.
+    std::optional<std::uint64_t> count_down(std::uint64_t n) noexcept
     {
-        bool possible = false;
+        std::optional<std::uint64_t> left;
         queue::update(
             [&](std::uint64_t word) noexcept
             {
-                possible = n <= word >> count_shift;
-                return possible ? word - (n << count_shift) : word;
+                const std::uint64_t missing = word >> count_shift;
+                left = n <= missing ? std::optional(missing - n) : std::nullopt;
+                return left ? word - (n << count_shift) : word;
             });
-        return possible;
+        return left;
     }
 
     [[nodiscard]] static bool is_consuming() noexcept { return false; }
@@ -227,10 +230,10 @@ private:
     }
 
     /// Undoes the arrivals of a context that shuts down.
-    void evict_waiters(context_link& link, waiter_chain& evicted) noexcept override
+    void evict_waiters(context_link& link, waiter_chain& evicted, watch_log& log) noexcept override
     {
         const waiter* before = evicted.back();
-        queue::evict_waiters(link, evicted);
+        queue::evict_waiters(link, evicted, log);
         for (const waiter* w = before != nullptr ? before->next : evicted.front(); w != nullptr;
              w = w->next)
             --arrived_;
@@ -295,8 +298,8 @@ public:
 
     bool try_start(attempt_base& attempt) noexcept
     {
-        if (base::state_->count_down(1))
-            return base::try_start(attempt);
+        if (const auto left = base::state_->count_down(1))
+            return *left == 0;
         attempt.result = outcome::over_release;
         return true;
     }

@@ -411,7 +411,8 @@ private:
         queue::abort_all(ready);
     }
 
-    void evict_waiters(context_link& link, waiter_chain& evicted) noexcept override
+    void evict_waiters(context_link& link, waiter_chain& evicted,
+                       watch_log& /*log*/) noexcept override
     {
         for (condition_core* core = conditions_; core != nullptr;)
         {

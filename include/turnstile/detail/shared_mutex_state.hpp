@@ -291,17 +291,17 @@ private:
         queue::abort_all(ready);
     }
 
-    void evict_waiters(context_link& link, waiter_chain& evicted) noexcept override
+    void evict_waiters(context_link& link, waiter_chain& evicted, watch_log& log) noexcept override
     {
         const waiter* upgrading = upgrading_.front();
         queue::evict_from(upgrading_, link, evicted);
         if (upgrading != nullptr && upgrading_.empty())
         {
             remove_holder(access::upgrade);  // the evicted waiter had it
-            if (queue::is_watched())
-                holds_.erase(find_hold(upgrading->value));
+            if (log.is_on())
+                log_release(log, upgrading->value);
         }
-        queue::evict_waiters(link, evicted);
+        queue::evict_waiters(link, evicted, log);
     }
 
     waiter_list upgrading_;

@@ -171,10 +171,20 @@ private:
     template <class Section>
     void carry_out(Section& section)
     {
+        std::apply([&](const auto&... each) { (check(each, section), ...); }, steps_);
         add<0>(*section);
         // The additions can fail, so they come first. After them, the steps can be moved from.
         std::apply([&](auto&... each) { (assign(each, *section), ...); }, steps_);
         std::apply([&](const auto&... each) { (notify(each, section), ...); }, steps_);
+    }
+
+    /// Throws if a notification concerns a condition of another monitor. Over Redis, the section checks
+    /// that, and its changes are not committed then.
+    template <class Step, class Section>
+    static void check(const Step& step, Section& section)
+    {
+        if constexpr (requires { section.require_own(*step.condition); })
+            section.require_own(*step.condition);
     }
 
     /// Performs the additions from a step on. If one fails, none is performed.

@@ -367,7 +367,8 @@ protected:
     }
 
     /// Dequeues all waiters of a link without completing them. The queue lock is held.
-    virtual void evict_waiters(context_link& link, waiter_chain& evicted) noexcept
+    virtual void evict_waiters(context_link& link, waiter_chain& evicted,
+                               watch_log& /*log*/) noexcept
     {
         evict_from(parked_, link, evicted);
     }
@@ -549,7 +550,7 @@ private:
     {
         watch_log log = start_log();
         std::uint64_t word = lock_queue();
-        evict_waiters(link, evicted);
+        evict_waiters(link, evicted, log);
         for (context_link** at = &links_; *at != nullptr; at = &(*at)->next_of_queue)
         {
             if (*at == &link)
