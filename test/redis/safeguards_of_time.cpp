@@ -96,7 +96,8 @@ BOOST_AUTO_TEST_CASE(a_holder_reclaims_a_lock_that_was_not_granted_since)
     const script_patch patch{
         "resync",
         "if held and (s.fence - fence < 0 or s.fence == fence and (s.holder == '' or s.holder == "
-        "'?')) then",
+        "'?') and\n      not redis.call('ZRANGEBYSCORE', s.done, fence, fence, 'LIMIT', 0, 1)[1]) "
+        "then",
         "if false then"};
     for (const bool without : {false, true})
     {
