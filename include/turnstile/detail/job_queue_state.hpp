@@ -584,7 +584,7 @@ private:
             });
         timer_due_ = when;
     }
-    catch (...)  // a job's destructor calls this, too
+    catch (...)  // NOLINT(bugprone-empty-catch): a job's destructor calls this, too
     {
     }
 

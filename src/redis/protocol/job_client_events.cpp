@@ -111,10 +111,13 @@ void job_client::on_grant(server_time shown, std::string_view text)
         take_job_word(text);
     const std::string_view worker = take_job_word(text);
     const auto id = parse_waiter_id(worker.substr(0, worker.find('/')));
-    const auto found = id ? requests_.find(id->sequence) : requests_.end();
+    if (!id)
+        return;
+    const auto found = requests_.find(id->sequence);
     if (found == requests_.end())
         return;
-    const std::string started(whole.data(), worker.data() + worker.size());
+    const auto before = static_cast<std::size_t>(worker.data() - whole.data());
+    const std::string started(whole.substr(0, before + worker.size()));
     queue_state& queue = queues_.at(found->second.queue);
     queue.clock.reached(shown, now_);
     // After a wait of hours, or if the server's clock was set, the bound of the clock is useless. The answer to a fetch

@@ -47,6 +47,7 @@ void protocol_client::answered(local_time now, std::uint64_t number,
         refused(now, number, "the answer is not of the expected form");
         return;
     }
+    // NOLINTNEXTLINE(bugprone-unchecked-optional-access): it was found above.
     const unanswered_command sent = unanswered_.take(number).value();
     const local_time trip = now_ - sent.sent_at;
     counters_.round_trip.add(trip);
@@ -168,6 +169,7 @@ std::string protocol_client::refused(local_time now, std::uint64_t number, std::
     const unanswered_command* const found = unanswered_.find(number);
     if (found == nullptr || answered_by_damage(number, unanswered_command(*found), text))
         return {};
+    // NOLINTNEXTLINE(bugprone-unchecked-optional-access): it was found above.
     const unanswered_command sent = unanswered_.take(number).value();
     if (sent.ids.size() > 1 && !is_transient(text))
     {

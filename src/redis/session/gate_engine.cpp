@@ -86,9 +86,9 @@ void gate_engine::start(const operation& what, error_code obstacle, bool is_hope
     what->request = client_.begin(boot_time(), gate.id, only_reads ? gate_call::read : what->what,
                                   what->arrivals);
     operations_.emplace(what->request, what);
-    if (what->limit && !only_reads)
+    if (const auto limit = what->limit; limit && !only_reads)
     {
-        what->timer = std::make_unique<boost::asio::steady_timer>(strand_, *what->limit);
+        what->timer = std::make_unique<boost::asio::steady_timer>(strand_, *limit);
         what->timer->async_wait(
             [this, kept = owner_->keep(), what](const error_code& error)
             {

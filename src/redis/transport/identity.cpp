@@ -55,8 +55,9 @@ session_identity parse_identity(std::string_view text)
         return word;
     };
     session_identity result{next(), next(), next()};
-    const char* const end = text.data() + text.size();
-    const bool complete = std::from_chars(text.data(), end, result.process).ptr == end;
+    const char* const begin = text.data();
+    const char* const end = begin + text.size();
+    const bool complete = std::from_chars(begin, end, result.process).ptr == end;
     return complete && !text.empty() ? result : session_identity();
 }
 
