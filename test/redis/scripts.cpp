@@ -393,6 +393,16 @@ BOOST_AUTO_TEST_CASE(resync_reclaims_after_the_server_forgot)
     BOOST_TEST(fence() == first);
 }
 
+BOOST_AUTO_TEST_CASE(resync_reports_a_grant_whose_message_was_lost)
+{
+    acquire("a#1.1");
+    acquire("b#1.1");
+    release("a#1.1", fence());
+    BOOST_TEST(owner() == "b#1.1");
+    BOOST_TEST(resync("b#1.1", "b#2.1")[0] == "own");
+    BOOST_TEST(owner() == "b#2.1");
+}
+
 BOOST_AUTO_TEST_CASE(late_resync_does_not_reclaim_a_released_lock)
 {
     acquire("a#1.1");
