@@ -269,53 +269,43 @@ TURNSTILE_TEST_BOTH_PATHS(when_a_mutex_is_destroyed_the_others_are_released)
 
 BOOST_AUTO_TEST_CASE(held_locks_are_released_before_the_failure_is_delivered)
 {
-    scene t(path::handler);
-    const auto held = t.second.try_lock();
-    asio::cancellation_signal signal;
-    int told = 0;
-    async_lock_all(t.first, t.second)(
-        asio::bind_cancellation_slot(signal.slot(),
-                                     [&](const error_code& error, const two_guards&)
-                                     {
-                                         BOOST_TEST(error == asio::error::operation_aborted);
-                                         BOOST_TEST(!t.first.is_locked());
-                                         ++told;
-                                     }));
-    drain(t.context);
-    BOOST_TEST(t.first.is_locked());
-    signal.emit(asio::cancellation_type::total);
-    drain(t.context);
-    BOOST_TEST(told == 1);
-}
-
-// --- cancellation -----------------------------------------------------------------------------
-
-BOOST_AUTO_TEST_CASE(a_lock_that_was_granted_before_the_cancellation_is_released_before_the_failure)
-{
-    for (const bool must_wait : {false, true})
+    enum class second
+    {
+        is_held,
+        is_granted_after_a_wait,
+        is_granted_at_once
+    };
+    for (const second when :
+         {second::is_held, second::is_granted_after_a_wait, second::is_granted_at_once})
     {
         scene t(path::handler);
-        auto held = must_wait ? t.second.try_lock() : std::nullopt;
+        auto held = when != second::is_granted_at_once ? t.second.try_lock() : std::nullopt;
         asio::cancellation_signal signal;
         int told = 0;
-        async_lock_all(t.first, t.second)(
-            asio::bind_cancellation_slot(signal.slot(),
-                                         [&](const error_code& error, const two_guards&)
-                                         {
-                                             BOOST_TEST(error == asio::error::operation_aborted);
-                                             BOOST_TEST(t.is_free());
-                                             ++told;
-                                         }));
-        if (must_wait)
+        async_lock_all(t.first, t.second)(asio::bind_cancellation_slot(
+            signal.slot(),
+            [&](const error_code& error, const two_guards&)
+            {
+                BOOST_TEST(error == asio::error::operation_aborted);
+                BOOST_TEST(!t.first.is_locked());
+                BOOST_TEST(t.second.is_locked() == (when == second::is_held));
+                ++told;
+            }));
+        if (held)
         {
             drain(t.context);
-            held.reset();
+            BOOST_TEST(t.first.is_locked());
         }
+        // A grant is delivered after the cancellation.
+        if (when == second::is_granted_after_a_wait)
+            held.reset();
         signal.emit(asio::cancellation_type::total);
         drain(t.context);
         BOOST_TEST(told == 1);
     }
 }
+
+// --- cancellation -----------------------------------------------------------------------------
 
 TURNSTILE_TEST_BOTH_PATHS(each_type_of_cancellation_releases_held_locks)
 {

@@ -231,7 +231,7 @@ BOOST_AUTO_TEST_CASE(a_destroyed_handler_may_cancel_a_granted_waiter_that_is_alr
         else
             mutex.async_lock(cancellable);
         shared->guard.reset();
-        // Of the two completions of a timed wait, only that of the timer is left.
+        // A timed wait has two completions. After this, only that of the timer is left.
         if (is_timed)
             context.run_one();
         asio::post(context, [&, shared] { ++invoked; });

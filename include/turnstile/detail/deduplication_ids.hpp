@@ -11,26 +11,27 @@
 #include <optional>
 #include <string>
 #include <turnstile/job.hpp>
-#include <turnstile/push_options.hpp>
 #include <utility>
 
 namespace turnstile::detail {
 
 /**
  * @brief The deduplication ids of a local job queue. Each belongs to one job until the job has
- * ended and the window is over.
+ * ended and the window is over. The caller states the time.
  */
 class deduplication_ids
 {
-    using clock = std::chrono::steady_clock;
+public:
+    using time_point = std::chrono::steady_clock::time_point;
 
+private:
     /// Ids by the end of the window.
-    using window_ends = std::multimap<clock::time_point, std::string>;
+    using window_ends = std::multimap<time_point, std::string>;
 
     struct entry
     {
         job_id job;
-        clock::time_point window_end;
+        time_point window_end;
         /// Made for ended_ in advance, so that job_ended() does not allocate. Empty after that.
         window_ends::node_type end;
     };
@@ -42,23 +43,20 @@ public:
     using node_type = entries::node_type;
 
     /// The job that the id belongs to, if any.
-    [[nodiscard]] std::optional<job_id> find(const std::string& id)
+    [[nodiscard]] std::optional<job_id> find(const std::string& id, time_point now)
     {
         const auto found = entries_.find(id);
         if (found == entries_.end())
             return std::nullopt;
-        if (!is_over(found->second, clock::now()))
+        if (!is_over(found->second, now))
             return found->second.job;
         entries_.erase(found);
         return std::nullopt;
     }
 
     /// Frees at most 64 ids of jobs that have ended whose windows are over, so that no call takes long.
-    void forget_ended()
+    void forget_ended(time_point now)
     {
-        if (ended_.empty())
-            return;
-        const auto now = clock::now();
         for (int left = 64; left > 0 && !ended_.empty() && ended_.begin()->first <= now; --left)
         {
             // The id may belong to a later job.
@@ -72,12 +70,10 @@ public:
     /// The number of ids, including those that are not yet forgotten.
     [[nodiscard]] std::size_t size() const noexcept { return entries_.size(); }
 
-    /// Makes the node of an id. Its window begins now.
-    [[nodiscard]] static node_type make(const std::string& id, job_id job,
-                                        push_options::duration window)
+    /// Makes the node of an id.
+    [[nodiscard]] static node_type make(const std::string& id, job_id job, time_point window_end)
     {
         window_ends ends;
-        const auto window_end = clock::now() + window;
         auto end = ends.extract(ends.emplace(window_end, id));
         entries made;
         return made.extract(made.emplace(id, entry{job, window_end, std::move(end)}).first);
@@ -87,12 +83,12 @@ public:
     void add(node_type node) noexcept { entries_.insert(std::move(node)); }
 
     /// The job has ended: frees its id, now or when the window is over.
-    void job_ended(const std::string& id, job_id job) noexcept
+    void job_ended(const std::string& id, job_id job, time_point now) noexcept
     {
         const auto found = entries_.find(id);
         if (found == entries_.end() || found->second.job != job || found->second.end.empty())
             return;
-        if (found->second.window_end <= clock::now())
+        if (found->second.window_end <= now)
         {
             entries_.erase(found);
             return;
@@ -101,7 +97,7 @@ public:
     }
 
 private:
-    [[nodiscard]] static bool is_over(const entry& which, clock::time_point now) noexcept
+    [[nodiscard]] static bool is_over(const entry& which, time_point now) noexcept
     {
         return which.end.empty() && which.window_end <= now;
     }

@@ -148,13 +148,14 @@ public:
         job_node node = make_node(added);
         const lock_type lock(mutex_);
         added->id = last_id_ + 1;
-        names_.forget_ended();
+        const auto now = clock::now();
+        names_.forget_ended(now);
         deduplication_ids::node_type named;
         if (const auto& name = added->options.deduplication_id())
         {
-            if (const auto found = names_.find(*name))
+            if (const auto found = names_.find(*name, now))
                 return {{}, *found};
-            named = deduplication_ids::make(*name, added->id, added->options.window());
+            named = deduplication_ids::make(*name, added->id, now + added->options.window());
         }
         if (const auto delay = added->options.delay(); delay.count() > 0)
             postpone(std::move(node), delay);
@@ -494,7 +495,7 @@ private:
     void forget_name(const record& job) noexcept
     {
         if (const auto& name = job.options.deduplication_id())
-            names_.job_ended(*name, job.id);
+            names_.job_ended(*name, job.id, clock::now());
     }
 
     // --- units and time ---

@@ -2,6 +2,7 @@
 -- script is sent without comments, and without the functions of this file and of the prologue that it does not call.
 --
 -- ARGV[1] is the prefix of the wake channels. Times are in microseconds, durations in ARGV in milliseconds.
+local longest_lease = 24 * 3600 * 1000  -- in ms; a damaged state may name a longer one
 local memory = 3600 * 1000000  -- the time for which releases and executed calls are remembered
 local budget = 512  -- the number of queue elements and steps of plans that this call may still process, over all objects
 

@@ -96,7 +96,7 @@ end
 -- idle time. An extension sets that to a lease and the whole idle time, so most calls need not extend it. A grant may
 -- last longer than the caller's lease: for the longest claim lease.
 local function save(s, lease, idle)
-  lease = math.max(lease, math.min(s.claim, 86400000))  -- no valid lease is longer than a day
+  lease = math.max(lease, math.min(s.claim, longest_lease))
   if s.fresh and s.holder == '' and s.waiting == 0 and s.fence == '0' and not (s.new or s.pending) then return end
   local ttl, renews = lease + idle, s.expiry < s.now + (lease + idle / 2) * 1000
   if renews then

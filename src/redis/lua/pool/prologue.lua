@@ -102,7 +102,7 @@ end
 local function save(s, lease, idle)
   merge(s)
   if s.fresh and s.held == 0 and s.outside == s.origin and not s.head and not s.created then return end
-  local ttl, forever = math.max(lease, math.min(s.claim, 86400000)) + idle, s.outside ~= s.origin
+  local ttl, forever = math.max(lease, math.min(s.claim, longest_lease)) + idle, s.outside ~= s.origin
   local renewed = s.expiry < s.now + (ttl - idle / 2) * 1000
   if renewed then s.expiry = s.now + ttl * 1000 end
   local flags = (s.head and 'w' or '') .. (s.unresponsive and 's' or '')
