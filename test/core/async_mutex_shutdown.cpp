@@ -196,6 +196,21 @@ BOOST_AUTO_TEST_CASE(a_destroyed_handler_may_destroy_the_mutex_and_cancel_anothe
     BOOST_TEST(invoked == 0);
 }
 
+namespace {
+
+/// Starts a wait that the signal of the session can cancel. Its handler counts its invocations.
+void wait_cancellably(session& shared, bool is_timed, int& invoked)
+{
+    const auto handler = asio::bind_cancellation_slot(
+        shared.signal.slot(), [&invoked](const turnstile::error_code&, auto) { ++invoked; });
+    if (is_timed)
+        shared.mutex->async_try_lock_for(1h, handler);
+    else
+        shared.mutex->async_lock(handler);
+}
+
+}  // namespace
+
 BOOST_AUTO_TEST_CASE(a_destroyed_handler_may_cancel_a_waiter_that_is_already_destroyed)
 {
     int invoked = 0;
@@ -203,15 +218,9 @@ BOOST_AUTO_TEST_CASE(a_destroyed_handler_may_cancel_a_waiter_that_is_already_des
     {
         asio::io_context context;
         auto shared = std::make_shared<session>(context);
-        async_mutex& mutex = *shared->mutex;
-        const auto cancellable = asio::bind_cancellation_slot(
-            shared->signal.slot(), [&](const turnstile::error_code&, auto) { ++invoked; });
-        if (is_timed)
-            mutex.async_try_lock_for(1h, cancellable);
-        else
-            mutex.async_lock(cancellable);
-        mutex.async_lock([&, shared](const turnstile::error_code&, async_mutex::guard_type)
-                         { ++invoked; });
+        wait_cancellably(*shared, is_timed, invoked);
+        shared->mutex->async_lock([&, shared](const turnstile::error_code&, async_mutex::guard_type)
+                                  { ++invoked; });
     }
     BOOST_TEST(invoked == 0);
 }
@@ -223,13 +232,7 @@ BOOST_AUTO_TEST_CASE(a_destroyed_handler_may_cancel_a_granted_waiter_that_is_alr
     {
         asio::io_context context;
         auto shared = std::make_shared<session>(context);
-        async_mutex& mutex = *shared->mutex;
-        const auto cancellable = asio::bind_cancellation_slot(
-            shared->signal.slot(), [&](const turnstile::error_code&, auto) { ++invoked; });
-        if (is_timed)
-            mutex.async_try_lock_for(1h, cancellable);
-        else
-            mutex.async_lock(cancellable);
+        wait_cancellably(*shared, is_timed, invoked);
         shared->guard.reset();
         // A timed wait has two completions. After this, only that of the timer is left.
         if (is_timed)
