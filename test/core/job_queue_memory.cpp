@@ -110,6 +110,7 @@ BOOST_AUTO_TEST_CASE(a_job_that_cannot_be_started_returns_to_its_queue,
         }
         catch (const std::bad_alloc&)
         {
+            is_started = false;
         }
         allocations_until_failure = unlimited;
         BOOST_TEST(job.valid() == is_started);
