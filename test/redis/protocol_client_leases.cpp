@@ -5,6 +5,7 @@
 #include <boost/test/unit_test.hpp>
 #include <chrono>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "redis/protocol/protocol_client.hpp"
@@ -61,6 +62,24 @@ BOOST_AUTO_TEST_CASE(a_claim_is_not_longer_than_the_lease)
     other.want();
     BOOST_TEST(other.commands[0].arguments[3] == "1000");
     BOOST_TEST(other.commands[0].arguments[4] == "1000");
+}
+
+// A waiter that asks after a lease has to be known still.
+BOOST_AUTO_TEST_CASE(an_unused_lock_is_remembered_for_a_lease_and_half_a_second_at_least)
+{
+    using times = std::tuple<std::chrono::milliseconds, std::chrono::milliseconds, const char*>;
+    for (const auto& [lease, idle, sent] :
+         {times{2000ms, 0ms, "2000"}, times{2000ms, 1000ms, "2000"}, times{2000ms, 3000ms, "3000"},
+          times{100ms, 0ms, "500"}})
+    {
+        lease_options options;
+        options.lease = lease;
+        options.idle = idle;
+        driven_client other(options);
+        other.connect();
+        other.want();
+        BOOST_TEST(other.commands[0].arguments[5] == sent);
+    }
 }
 
 BOOST_AUTO_TEST_CASE(a_renewal_does_not_shorten_a_lease)

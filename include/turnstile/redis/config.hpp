@@ -193,7 +193,8 @@ struct config
     /// The time within which the receiver has to confirm a new grant; from 100 ms to the lease. If not set:
     /// 4 s, or the lease if that is shorter.
     std::optional<std::chrono::milliseconds> claim_lease;
-    /// How long the keys of a lock outlive its last use.
+    /// How long the keys of a lock outlive its last use. The effective time is at least the lease and 500 ms, so the
+    /// server does not forget a waiter before it asks again.
     std::chrono::milliseconds idle_time{60'000};
     /// The fraction of a lease after which it is renewed; between 0.05 and 0.9.
     double renew_fraction = 1.0 / 3;

@@ -29,6 +29,9 @@ struct pool_shape
     friend bool operator==(const pool_shape&, const pool_shape&) = default;
 };
 
+/// The time between two nudges is at most a lease and somewhat less than this.
+inline constexpr std::chrono::milliseconds shortest_idle_time{500};
+
 /// The options of a lock or a pool.
 struct lease_options
 {
@@ -36,7 +39,7 @@ struct lease_options
     std::chrono::milliseconds lease{15000};
     /// The claim lease, which an unconfirmed grant has. It is not longer than the lease.
     std::chrono::milliseconds claim{4000};
-    /// The time for which the server remembers an unused lock.
+    /// The time for which the server remembers an unused lock; at least the lease and `shortest_idle_time`.
     std::chrono::milliseconds idle{60000};
     /// Whether the client renews the lease for as long as the lock is held.
     bool renew = true;
