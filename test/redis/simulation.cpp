@@ -159,6 +159,7 @@ BOOST_AUTO_TEST_CASE(a_cohort_saves_commands)
     options.sections = 25;
     options.cohort = 4;
     options.most_faults = 0;
+    options.equal_leases = true;
     options.seed = 7;
     const auto result = simulate(scripts, options);
     BOOST_TEST(result.violation == "");
@@ -240,6 +241,7 @@ BOOST_AUTO_TEST_CASE(a_section_takes_two_commands)
         // The lease is so long that it is not renewed.
         options.lease = std::chrono::seconds(60);
         options.claim = std::chrono::seconds(60);
+        options.equal_leases = true;
         const auto result = simulate(scripts, options);
         if (result.granted == 0)
             continue;

@@ -20,6 +20,9 @@ using std::chrono::microseconds;
 
 namespace {
 
+/// If the leases of clients differ, they are at least this part of the longest one.
+constexpr unsigned shortest_lease_divisor = 4;
+
 /// The shape of the pools of a history; empty if there are locks.
 pool_shape shape_of(const simulation_options& options, pool_use use, dice& dice)
 {
@@ -67,7 +70,9 @@ simulation_world::simulation_world(script_engine& scripts, const simulation_opti
         judge_ = std::move(judge);
     }
     else
-        judge_ = std::make_unique<simulation_judge>(keys_, lease_, options.cohort > 0);
+        judge_ = std::make_unique<simulation_judge>(
+            keys_, lease_, options.equal_leases ? 2 * lease_ : lease_ / shortest_lease_divisor,
+            options.cohort > 0);
 }
 
 // --- time ---------------------------------------------------------------------------------------
@@ -121,13 +126,10 @@ void simulation_world::start(std::size_t index)
     options.grace = options_.grace;
     who.machine = std::make_unique<protocol_client>(options, options_.guards);
     who.renews = !chance(15);
+    lease_options lease = random_leases();
+    lease.renew = who.renews;
     for (const lock_keys& keys : keys_)
     {
-        lease_options lease;
-        lease.lease = options_.lease;
-        lease.claim = options_.claim;
-        lease.idle = options_.idle;
-        lease.renew = who.renews;
         lease.cohort = options_.cohort;
         lease.state = state_key(who.locks.size());
         if (has_pools())
@@ -142,6 +144,21 @@ void simulation_world::start(std::size_t index)
                   if (clients_[index].life == life)
                       input(index, [this, index] { begin_section(index); });
               });
+}
+
+/// The leases and the idle time of a client. Nobody coordinates those of different clients.
+lease_options simulation_world::random_leases()
+{
+    lease_options result;
+    result.lease = options_.lease;
+    result.claim = options_.claim;
+    result.idle = options_.idle;
+    if (options_.equal_leases || chance(50))
+        return result;
+    result.lease /= 1 + dice_.below(shortest_lease_divisor);
+    result.claim = result.lease / (1 + dice_.below(3));
+    result.idle *= dice_.below(2);
+    return result;
 }
 
 /// The machine of a client, for a call that may change it.

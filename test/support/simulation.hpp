@@ -109,6 +109,8 @@ struct simulation_options
     std::chrono::milliseconds lease{3000};
     std::chrono::milliseconds claim{1000};
     std::chrono::milliseconds idle{6000};
+    /// Whether all clients have these leases. Otherwise, half of them have others, which are not longer.
+    bool equal_leases = false;
     /// The time for which a server without memory waits for holders. If it is a lease, the server must
     /// forget no holder.
     std::chrono::milliseconds grace{0};

@@ -61,8 +61,8 @@ void simulation_judge::before_script(const redis_store& store, std::size_t index
 {
     lock& each = locks_[index];
     look(store, index, each.owner, each.fence, each.queue);
-    // The lock was unused for two leases at least, and has expired. Its clock may have been ahead of the server's.
-    if (each.fence == 0 && set_back_ > 2 * lease_)
+    // The lock was unused and has expired. Its clock may have been ahead of the server's.
+    if (each.fence == 0 && set_back_ > shortest_memory_)
         each.forgetful = true;
 }
 

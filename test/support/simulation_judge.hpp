@@ -28,10 +28,13 @@ inline const std::string simulated_absence = "nobody";
 class simulation_judge final : public history_judge
 {
 public:
-    simulation_judge(std::vector<redis::detail::lock_keys> locks, time lease, bool has_cohorts)
+    /// The lease is the longest one, and the memory is the shortest time for which the server remembers an unused lock.
+    simulation_judge(std::vector<redis::detail::lock_keys> locks, time lease, time shortest_memory,
+                     bool has_cohorts)
         : keys_(std::move(locks))
         , locks_(keys_.size())
         , lease_(lease)
+        , shortest_memory_(shortest_memory)
         , has_cohorts_(has_cohorts)
     {
     }
@@ -107,6 +110,7 @@ private:
     std::vector<redis::detail::lock_keys> keys_;
     std::vector<lock> locks_;
     time lease_;
+    time shortest_memory_;
     bool has_cohorts_;
     // Whether the server's clock was set back, and the total of these steps.
     bool back_ = false;

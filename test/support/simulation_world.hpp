@@ -183,6 +183,7 @@ private:
     void schedule_tick(std::size_t index);
     void look_for_ambush(std::size_t index);
     void check_leases(std::size_t index);
+    redis::detail::lease_options random_leases();
     void begin_section(std::size_t index);
     void begin_holding(std::size_t index, redis::detail::attempt_id id);
     void write(std::size_t index, redis::detail::attempt_id id);
