@@ -82,6 +82,16 @@ BOOST_AUTO_TEST_CASE(an_unused_lock_is_remembered_for_a_lease_and_half_a_second_
     }
 }
 
+// After a restart that lost the server's memory, the client reclaims the lock for its own lease.
+BOOST_AUTO_TEST_CASE(a_client_relies_on_its_own_lease_only)
+{
+    want();
+    answer(own(fence, 60s));
+    const local_time expires = only<granted>().expires;
+    BOOST_TEST((expires <= now + 15s));
+    BOOST_TEST((expires >= now + 14900ms));
+}
+
 BOOST_AUTO_TEST_CASE(a_renewal_does_not_shorten_a_lease)
 {
     want();

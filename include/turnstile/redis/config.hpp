@@ -194,7 +194,8 @@ struct config
     /// 4 s, or the lease if that is shorter.
     std::optional<std::chrono::milliseconds> claim_lease;
     /// How long the keys of a lock outlive its last use. The effective time is at least the lease and 500 ms, so the
-    /// server does not forget a waiter before it asks again.
+    /// server does not forget a waiter before it asks again. If sessions have different leases, set it to at least the
+    /// longest: a holder whose lock the server has lost and then forgotten again gets it back with its old token.
     std::chrono::milliseconds idle_time{60'000};
     /// The fraction of a lease after which it is renewed; between 0.05 and 0.9.
     double renew_fraction = 1.0 / 3;

@@ -231,8 +231,10 @@ private:
     [[nodiscard]] bool hand_over(attempt& it);
 
     // Grants.
-    [[nodiscard]] static grant_report report_of(const script_answer& answer,
-                                                std::optional<field_map> state = {});
+    [[nodiscard]] static grant_report make_report(const lock_state& lock, std::int64_t fence,
+                                                  server_time now, server_time deadline);
+    [[nodiscard]] grant_report report_of(lock_id lock, const script_answer& answer,
+                                         std::optional<field_map> state = {}) const;
     void on_grant(attempt& it, grant_report given, bool by_message);
     void enter_pending_grant(attempt& it);
     void enter(attempt& it, grant_report given, local_time expires, bool by_message);

@@ -284,7 +284,7 @@ void protocol_client::on_acquire(attempt& it, script_answer& answer)
     if (it.current != phase::joining)
         return proceed(it);
     if (answer.status == status::own)
-        return on_grant(it, report_of(answer, std::move(answer.state)), false);
+        return on_grant(it, report_of(it.lock, answer, std::move(answer.state)), false);
     if (answer.status != status::queued)
         return rejoin(it);
     if (!answer.extra.empty())
@@ -338,7 +338,7 @@ void protocol_client::on_release(attempt& it, const script_answer& answer)
 
 void protocol_client::on_renew(attempt& it, script_answer& answer)
 {
-    grant_report renewed = report_of(answer, std::move(answer.state));
+    grant_report renewed = report_of(it.lock, answer, std::move(answer.state));
     if (it.current == phase::held)
     {
         if (answer.status != status::own || answer.fence != it.fence)
@@ -363,7 +363,7 @@ void protocol_client::on_resync(attempt& it, const script_answer& answer)
 {
     it.stale = false;
     it.incarnations = {incarnation_};
-    const grant_report report = report_of(answer);
+    const grant_report report = report_of(it.lock, answer);
     switch (it.current)
     {
     case phase::releasing:
@@ -409,7 +409,7 @@ void protocol_client::on_nudge(lock_id id, attempt_id head, const script_answer&
         }
         return;
     }
-    const grant_report report = report_of(answer);
+    const grant_report report = report_of(id, answer);
     if (const auto owner = parse_waiter_id(answer.extra); owner && owner->nonce == options_.nonce)
     {
         // This client was granted the lock, but the message has not arrived.

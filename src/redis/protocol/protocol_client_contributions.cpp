@@ -168,7 +168,7 @@ void protocol_client::on_contributions(const unanswered_command& sent,
             forget_contribution(id);
         else if (answer.status == status::own)
         {
-            const grant_report renewed = report_of(answer);
+            const grant_report renewed = report_of(lock, answer);
             set_contribution_expiry(id, expiry(locks_.at(lock), renewed), renewed.span);
         }
         else

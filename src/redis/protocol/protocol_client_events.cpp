@@ -137,12 +137,12 @@ void protocol_client::received(local_time now, std::string_view text)
     }
     if (found == attempts_.end() || found->second.current >= phase::held)
         return;
-    locks_.at(found->second.lock).clock.reached(incoming->now, now_);
-    on_grant(found->second,
-             grant_report{incoming->fence, incoming->deadline,
-                          local_time(incoming->deadline - incoming->now), now_,
-                          std::move(incoming->state)},
-             true);
+    lock_state& lock = locks_.at(found->second.lock);
+    lock.clock.reached(incoming->now, now_);
+    grant_report given = make_report(lock, incoming->fence, incoming->now, incoming->deadline);
+    given.received_at = now_;
+    given.state = std::move(incoming->state);
+    on_grant(found->second, std::move(given), true);
 }
 
 // --- time ---------------------------------------------------------------------------------------

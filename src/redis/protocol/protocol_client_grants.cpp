@@ -27,12 +27,24 @@ local_time protocol_client::expiry(const lock_state& lock, const grant_report& g
                               : local_time::min();
 }
 
-/// The grant that an answer reports or renews.
-protocol_client::grant_report protocol_client::report_of(const script_answer& answer,
-                                                         std::optional<field_map> state)
+/// A grant from the server's time `now` until `deadline`. Another client may have requested a longer claim lease. The
+/// client relies on its own lease only, because a server that has forgotten the grant learns of no other when the client
+/// reconnects, and grants the lock again after that.
+protocol_client::grant_report protocol_client::make_report(const lock_state& lock,
+                                                           std::int64_t fence, server_time now,
+                                                           server_time deadline)
 {
-    return {answer.fence, answer.deadline, local_time(answer.deadline - answer.now), local_time(),
-            std::move(state)};
+    const local_time span = std::min(local_time(deadline - now), local_time(lock.options.lease));
+    return {fence, now + span.count(), span};
+}
+
+/// The grant that an answer reports or renews.
+protocol_client::grant_report protocol_client::report_of(lock_id lock, const script_answer& answer,
+                                                         std::optional<field_map> state) const
+{
+    grant_report result = make_report(locks_.at(lock), answer.fence, answer.now, answer.deadline);
+    result.state = std::move(state);
+    return result;
 }
 
 void protocol_client::on_grant(attempt& it, grant_report given, bool by_message)

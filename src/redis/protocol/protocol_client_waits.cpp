@@ -80,7 +80,7 @@ void protocol_client::on_requeue(attempt& it, const script_answer& answer)
     it.wait.unnotified = std::exchange(it.wait.end, wait_end::notification) != wait_end::spurious &&
                          (!answer.extra.empty() || answer.status == status::gone);
     if (answer.status == status::own)
-        return on_grant(it, report_of(answer), false);
+        return on_grant(it, report_of(it.lock, answer), false);
     if (answer.status != status::queued)
         return rejoin(it);
     enqueue(it, answer);
