@@ -98,6 +98,9 @@ void pool_judge::before_script(const redis_store& store, std::size_t index)
     pool& each = pools_[index];
     each.seen = look(store, index);
     each.was_there = store.exists(keys_[index][0]);
+    // The pool was unused and has expired. Its clock may have been ahead of the server's.
+    if (!each.was_there && set_back_ > shortest_memory_)
+        each.forgetful = true;
     if (!each.open)
         open_account(each);
 }
@@ -333,7 +336,7 @@ void pool_judge::damaged(std::size_t index, time now)
 
 void pool_judge::clock_stepped(std::int64_t by, time now)
 {
-    back_ = back_ || by < 0;
+    set_back_ -= std::min<std::int64_t>(by, 0);
     if (by > 0)
         // Clients may exceed the capacity until all have learned of the step: a waiter asks the server
         // within a lease, and a grant lasts one lease.

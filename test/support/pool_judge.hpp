@@ -31,12 +31,14 @@ inline constexpr std::int64_t special_unit = std::int64_t(1) << 30U;
 class pool_judge final : public history_judge
 {
 public:
+    /// The lease is the longest one, and the memory is the shortest time for which the server remembers an unused pool.
     pool_judge(std::vector<redis::detail::lock_keys> pools, redis::detail::pool_shape shape,
-               time lease)
+               time lease, time shortest_memory)
         : keys_(std::move(pools))
         , pools_(keys_.size())
         , shape_(shape)
         , lease_(lease)
+        , shortest_memory_(shortest_memory)
     {
     }
 
@@ -147,14 +149,16 @@ private:
     /// them to other pools. They may repeat if the server later loses its memory of a pool.
     [[nodiscard]] bool fences_excused(const pool& each) const
     {
-        return (each.forgetful && back_) || each.forgot_at > first_damage_at_;
+        return (each.forgetful && set_back_ > 0) || each.forgot_at > first_damage_at_;
     }
 
     std::vector<redis::detail::lock_keys> keys_;
     std::vector<pool> pools_;
     redis::detail::pool_shape shape_;
     time lease_;
-    bool back_ = false;
+    time shortest_memory_;
+    // The total of the steps by which the server's clock was set back.
+    std::int64_t set_back_ = 0;
     time first_damage_at_ = std::numeric_limits<time>::max();
     // Position 0 is for waiters ahead of all others.
     std::uint64_t arrivals_ = 1;

@@ -63,16 +63,17 @@ simulation_world::simulation_world(script_engine& scripts, const simulation_opti
     // Long ago.
     server_started_ = -microseconds(std::chrono::hours(1)).count();
     store_.counts = options.counts;
+    const world_time shortest_memory =
+        options.equal_leases ? 2 * lease_ : lease_ / shortest_lease_divisor;
     if (has_pools())
     {
-        auto judge = std::make_unique<pool_judge>(keys_, shape_, lease_);
+        auto judge = std::make_unique<pool_judge>(keys_, shape_, lease_, shortest_memory);
         pool_judge_ = judge.get();
         judge_ = std::move(judge);
     }
     else
-        judge_ = std::make_unique<simulation_judge>(
-            keys_, lease_, options.equal_leases ? 2 * lease_ : lease_ / shortest_lease_divisor,
-            options.cohort > 0);
+        judge_ =
+            std::make_unique<simulation_judge>(keys_, lease_, shortest_memory, options.cohort > 0);
 }
 
 // --- time ---------------------------------------------------------------------------------------
@@ -156,7 +157,8 @@ lease_options simulation_world::random_leases()
     if (options_.equal_leases || chance(50))
         return result;
     result.lease /= 1 + dice_.below(shortest_lease_divisor);
-    result.claim = result.lease / (1 + dice_.below(3));
+    // A shorter claim lease may end before its renewal arrives, even without faults.
+    result.claim = std::max(result.lease / (1 + dice_.below(3)), options_.claim / 2);
     result.idle *= dice_.below(2);
     return result;
 }

@@ -61,8 +61,12 @@ void simulation_judge::before_script(const redis_store& store, std::size_t index
 {
     lock& each = locks_[index];
     look(store, index, each.owner, each.fence, each.queue);
-    // The lock was unused and has expired. Its clock may have been ahead of the server's.
-    if (each.fence == 0 && set_back_ > shortest_memory_)
+    if (each.fence != 0)
+        return;
+    // The lock was unused and has expired. A holder that the server forgot earlier may have a longer lease.
+    each.top_remembered = 0;
+    // The lock's clock may have been ahead of the server's.
+    if (set_back_ > shortest_memory_)
         each.forgetful = true;
 }
 
@@ -223,7 +227,6 @@ void simulation_judge::forgot(std::size_t index, time now, bool excuses)
 
 void simulation_judge::clock_stepped(std::int64_t by, time now)
 {
-    back_ = back_ || by < 0;
     set_back_ -= std::min<std::int64_t>(by, 0);
     if (by > 0)
         // Two clients may believe that they hold a lock until both have learned of the step: a waiter asks the

@@ -105,15 +105,17 @@ private:
                        const witness& knows);
     void hand_over(lock& each, attempt_name who, std::int64_t fence, time now);
     void check_exclusion(lock& each, attempt_name who, time now);
-    [[nodiscard]] bool fences_excused(const lock& each) const { return each.forgetful && back_; }
+    [[nodiscard]] bool fences_excused(const lock& each) const
+    {
+        return each.forgetful && set_back_ > 0;
+    }
 
     std::vector<redis::detail::lock_keys> keys_;
     std::vector<lock> locks_;
     time lease_;
     time shortest_memory_;
     bool has_cohorts_;
-    // Whether the server's clock was set back, and the total of these steps.
-    bool back_ = false;
+    // The total of the steps by which the server's clock was set back.
     std::int64_t set_back_ = 0;
     std::uint64_t arrivals_ = 0;
 };
