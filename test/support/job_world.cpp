@@ -72,7 +72,9 @@ void job_world::start(std::size_t index)
     who.offset = 10'000'000'000 + span(0, 1'000'000'000);
     who.speed = 1 + (static_cast<double>(span(0, 800)) - 400) / 1e6;
     who.machine = std::make_unique<job_client>(who.nonce, "w:", clock_bound::usual_drift);
-    who.queue = who.machine->open_queue({key_, options_.lease, std::chrono::milliseconds(50)});
+    // Nobody coordinates the leases of different services.
+    who.lease = options_.lease / (1 + dice_.below(3));
+    who.queue = who.machine->open_queue({key_, who.lease, std::chrono::milliseconds(50)});
     connect(index);
     for (unsigned i = 1 + dice_.below(5); i > 0; --i)
         later(index, span(0, lease_), [this, index] { ask(index); });
@@ -235,7 +237,7 @@ void job_world::check_end()
     for (const client& each : clients_)
         for (const auto& [id, what] : each.waiting)
             waiting.push_back(to_string(waiter_id{each.nonce, each.incarnation, id}) + '/' +
-                              std::to_string(options_.lease.count()));
+                              std::to_string(each.lease.count()));
     judge_.check_rest(store_, waiting);
 }
 

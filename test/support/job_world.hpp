@@ -82,6 +82,7 @@ private:
     {
         std::unique_ptr<redis::detail::job_client> machine;
         redis::detail::job_queue_id queue = 0;
+        std::chrono::milliseconds lease{};
         std::uint64_t nonce = 0;
         // The number of processes that have been this client.
         std::uint64_t life = 0;

@@ -59,8 +59,7 @@ void job_world::act(std::size_t index, const job_granted& what)
     if (found->second.token != 0)
         judge_.ended(found->second.job, found->second.token, "finish", job_result::ok, false);
     found->second = {};
-    who.tickets.erase('.' + std::to_string(what.request) + '/' +
-                      std::to_string(options_.lease.count()));
+    who.tickets.erase('.' + std::to_string(what.request) + '/' + std::to_string(who.lease.count()));
     if (what.payload[0] == unreadable)
     {
         log("    and cannot read it");
