@@ -236,6 +236,40 @@ BOOST_AUTO_TEST_CASE(a_closed_lock_is_forgotten_with_its_last_failed_waiter)
     BOOST_TEST(!machine.next_tick());
 }
 
+// A script looks at 64 waiters at most, and the last ones may be live.
+BOOST_AUTO_TEST_CASE(a_closed_lock_continues_what_its_last_command_has_left)
+{
+    release(hold(fence));
+    machine.close_lock(lock);
+    script_answer told = say(status::released);
+    told.more = true;
+    answer(told);
+    BOOST_TEST(sent() == "nudge");
+    BOOST_TEST(!machine.is_idle());
+    told = say(status::gone);
+    told.more = true;
+    answer(told);
+    BOOST_TEST(sent() == "nudge");
+    answer(say(status::gone));
+    BOOST_TEST(sent() == "");
+    BOOST_TEST(machine.is_idle());
+    BOOST_TEST(!machine.next_tick());
+}
+
+BOOST_AUTO_TEST_CASE(the_nudge_of_a_closed_lock_ends_with_its_connection)
+{
+    release(hold(fence));
+    machine.close_lock(lock);
+    script_answer told = say(status::released);
+    told.more = true;
+    answer(told);
+    BOOST_TEST(sent() == "nudge");
+    disconnect();
+    BOOST_TEST(machine.is_idle());
+    connect(2);
+    BOOST_TEST(sent() == "");
+}
+
 // --- grants -------------------------------------------------------------------------------------
 
 BOOST_AUTO_TEST_CASE(an_expired_grant_is_not_confirmed_again)

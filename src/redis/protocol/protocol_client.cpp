@@ -129,7 +129,7 @@ void protocol_client::end_attempt(attempt_id id)
     end_use(left);
 }
 
-/// Called when an attempt, a call or a contribution of a lock has ended. After the last one, a closed lock is erased.
+/// Ends a use of a lock. After the last one, a closed lock is erased.
 void protocol_client::end_use(lock_id id)
 {
     const auto lock = locks_.find(id);

@@ -5,6 +5,7 @@
 #ifndef TURNSTILE_SRC_REDIS_PROTOCOL_PROTOCOL_CLIENT_HPP
 #define TURNSTILE_SRC_REDIS_PROTOCOL_PROTOCOL_CLIENT_HPP
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -190,6 +191,13 @@ public:
     [[nodiscard]] std::size_t attempt_count() const noexcept { return attempts_.size(); }
 
     [[nodiscard]] std::size_t contribution_count() const noexcept { return contributions_.size(); }
+
+    /// Whether the server has to do nothing more for this client.
+    [[nodiscard]] bool is_idle() const noexcept
+    {
+        return attempts_.empty() && contributions_.empty() &&
+               std::ranges::none_of(locks_, [](const auto& each) { return each.second.nudging; });
+    }
 
     /// Whether an attempt holds its lock at present.
     [[nodiscard]] bool holds(attempt_id id) const;

@@ -55,13 +55,12 @@ void protocol_client::answered(local_time now, std::uint64_t number,
 
     if (sent.op == operation::nudge)
     {
-        const auto lock = locks_.find(sent.lock);
-        if (lock == locks_.end())
-            return;
-        examine(lock->second, answers[0]);
+        lock_state& lock = locks_.at(sent.lock);
+        examine(lock, answers[0]);
         if (answers[0].now != 0)
-            note_answer(lock->second, sent, answers[0]);
-        return on_nudge(sent.lock, sent.ids.empty() ? 0 : sent.ids[0], answers[0]);
+            note_answer(lock, sent, answers[0]);
+        on_nudge(sent.lock, sent.ids.empty() ? 0 : sent.ids[0], answers[0]);
+        return end_use(sent.lock);
     }
     if (sent.op == operation::count || sent.op == operation::notify)
     {
@@ -77,6 +76,8 @@ void protocol_client::answered(local_time now, std::uint64_t number,
         if (known == attempts_.end())
             continue;
         const lock_id lock = known->second.lock;
+        // The answer may end the last attempt of a closed lock, and say that there is more to do.
+        ++locks_.at(lock).uses;
         examine(locks_.at(lock), answers[i]);
         if (answers[i].now != 0)
             note_answer(locks_.at(lock), sent, answers[i]);
@@ -115,8 +116,9 @@ void protocol_client::answered(local_time now, std::uint64_t number,
         case operation::count:
             break;
         }
-        if (answers[i].more && locks_.contains(lock))
+        if (answers[i].more)
             send_nudge(lock);
+        end_use(lock);
     }
 }
 
@@ -178,11 +180,10 @@ std::string protocol_client::refused(local_time now, std::uint64_t number, std::
     }
     if (sent.op == operation::nudge)
     {
-        if (const auto lock = locks_.find(sent.lock); lock != locks_.end())
-        {
-            lock->second.nudging = false;
-            timers_.set(timer::nudge, sent.lock, lock->second.nudge_at, now_ + retry_interval);
-        }
+        lock_state& lock = locks_.at(sent.lock);
+        lock.nudging = false;
+        timers_.set(timer::nudge, sent.lock, lock.nudge_at, now_ + retry_interval);
+        end_use(sent.lock);
     }
     else if (sent.op == operation::count || sent.op == operation::notify)
         on_refused_call(sent.ids[0], text);
@@ -400,7 +401,7 @@ void protocol_client::on_nudge(lock_id id, attempt_id head, const script_answer&
     lock.nudging = false;
     if (const auto why = unusable(answer.status))
     {
-        // The loop uses a copy because the lock may be erased with its last attempt.
+        // The loop uses a copy because each attempt that ends leaves the list.
         for (const auto& [ticket, waiter] : std::set(lock.waiters))
         {
             attempt& each = attempts_.at(waiter);

@@ -203,6 +203,7 @@ void protocol_client::send_nudge(lock_id id)
     if (lock.nudging || !is_connected_)
         return;
     lock.nudging = true;
+    ++lock.uses;
     timers_.set(timer::nudge, id, lock.nudge_at, never);
     const attempt* const head =
         lock.waiters.empty() ? nullptr : &attempts_.at(lock.waiters.begin()->second);

@@ -158,6 +158,7 @@ void protocol_client::on_contributions(const unanswered_command& sent,
         contribution& each = found->second;
         const lock_id lock = each.lock;
         const script_answer& answer = answers[i];
+        ++locks_.at(lock).uses;
         examine(locks_.at(lock), answer);
         if (answer.now != 0)
             locks_.at(lock).clock.sample(sent.sent_at, answer.now);
@@ -176,8 +177,9 @@ void protocol_client::on_contributions(const unanswered_command& sent,
             actions_.emplace_back(contribution_ended{id, true});
             forget_contribution(id);
         }
-        if (answer.more && locks_.contains(lock))
+        if (answer.more)
             send_nudge(lock);
+        end_use(lock);
     }
 }
 

@@ -50,10 +50,7 @@ void protocol_client::connected(local_time now, std::uint64_t incarnation,
     connected_at_ = now_;
     incarnation_ = safeguards_.incarnations ? incarnation : 0;
     for (auto& [id, lock] : locks_)
-    {
         lock.clock.reset();
-        lock.nudging = false;
-    }
     std::vector<attempt_id> known;
     std::vector<attempt_id> others;
     for (auto& [id, each] : attempts_)
@@ -98,8 +95,14 @@ void protocol_client::disconnected(local_time now)
         each.awaited_answer = 0;
         timers_.set(timer::call, id, each.retry_at, never);
     }
+    std::vector<lock_id> nudged;
     for (auto& [id, lock] : locks_)
+    {
         timers_.set(timer::nudge, id, lock.nudge_at, never);
+        if (std::exchange(lock.nudging, false))
+            nudged.push_back(id);
+    }
+    std::ranges::for_each(nudged, [this](lock_id id) { end_use(id); });
     suspend_contributions();
 }
 

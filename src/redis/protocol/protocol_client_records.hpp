@@ -207,7 +207,7 @@ struct protocol_client_records
         word_list all_keys;
         word_list option_words;
         // The number of calls of open_lock() without a close_lock(). A lock without users is erased as soon as its last
-        // attempt, call and contribution has ended.
+        // use has ended.
         std::uint32_t users = 1;
         // For a pool: whether the server has accepted its capacity.
         bool agreed = false;
@@ -216,7 +216,7 @@ struct protocol_client_records
         // The time of the lock's clock in its last answer.
         server_time last_answer = 0;
         std::int64_t top_fence = 0;
-        // The number of its attempts, calls and contributions.
+        // The number of its attempts, calls and contributions, and of nudges and answers that are being processed.
         std::uint32_t uses = 0;
         // The lock whose slots it uses: itself, or the first one with the same keys.
         lock_id slots = 0;

@@ -149,8 +149,7 @@ void session_engine::perform()
     }
     spare_actions_ = std::move(actions);
     is_performing_ = false;
-    if (closing_ && client_.attempt_count() == 0 && client_.contribution_count() == 0 &&
-        gates_.is_idle() && jobs_.is_idle())
+    if (closing_ && client_.is_idle() && gates_.is_idle() && jobs_.is_idle())
         end_close({});
     else if (!is_over_)
         wake_at(client_.next_tick());
