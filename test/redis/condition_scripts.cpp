@@ -424,4 +424,29 @@ BOOST_AUTO_TEST_CASE(the_keys_of_any_number_of_conditions_are_renewed)
     BOOST_TEST(store.key_count() == 0U);
 }
 
+// A client with a shorter lease extends the first conditions for less time than the next client extends the others.
+BOOST_AUTO_TEST_CASE(conditions_live_as_long_as_the_longest_lease_demands)
+{
+    release("d#1.1", fence());
+    for (int i = 0; i < 100; ++i)
+    {
+        condition = "of many " + std::to_string(i);
+        acquire("d#1.1");
+        commit("d#1.1", fence(), "d#1." + std::to_string(100 + i));
+    }
+    pass(72s);
+    lease = "1000";
+    idle = "1000";
+    BOOST_TEST(nudge("a#1.2")[5] == "1");
+    lease = "15000";
+    idle = "60000";
+    int steps = 1;
+    while (nudge("a#1.2")[5] == "1" && steps < 10)
+        ++steps;
+    BOOST_TEST(steps < 10);
+    pass(40s);
+    for (int i = 0; i < 100; ++i)
+        BOOST_TEST(store.exists("lock{sleepers}of many " + std::to_string(i)));
+}
+
 BOOST_AUTO_TEST_SUITE_END()

@@ -68,12 +68,12 @@ local function waiters_on(s, condition)
   return s.key .. '{sleepers}' .. condition
 end
 
--- Extends the time to live of the waiters of up to 64 conditions, starting with those that expire first, and forgets
--- conditions without waiters. Returns false if there may be more conditions that would expire before the lock. The
--- score of a condition is the earliest time at which the key of its waiters may expire.
-local function refresh_conditions(s, ttl)
+-- Extends the time to live of the waiters of up to 64 conditions that would expire before the time `least`, starting
+-- with those that expire first, and forgets conditions without waiters. If there may be more, the next script continues.
+-- The score of a condition is the earliest time at which the key of its waiters may expire. Returns the earliest of all.
+local function refresh_conditions(s, ttl, least)
   local names = s.key .. '{conditions}'
-  local due = redis.call('ZRANGEBYSCORE', names, '-inf', format('%d', s.expiry), 'LIMIT', 0, 64)
+  local due = redis.call('ZRANGEBYSCORE', names, '-inf', format('%d', least), 'LIMIT', 0, 64)
   for _, condition in ipairs(due) do
     local key = waiters_on(s, condition)
     if redis.call('EXISTS', key) == 1 then
@@ -83,7 +83,8 @@ local function refresh_conditions(s, ttl)
       redis.call('ZREM', names, condition)
     end
   end
-  return #due < 64
+  if #due == 64 then s.more = true end
+  return redis.call('ZRANGE', names, 0, 0, 'WITHSCORES')[2]
 end
 
 -- Records a key that may still lack a time to live.
@@ -98,11 +99,11 @@ end
 local function save(s, lease, idle)
   lease = math.max(lease, math.min(s.claim, longest_lease))
   if s.fresh and s.holder == '' and s.waiting == 0 and s.fence == '0' and not (s.new or s.pending) then return end
-  local ttl, renews = lease + idle, s.expiry < s.now + (lease + idle / 2) * 1000
+  local ttl, least = lease + idle, s.now + (lease + idle / 2) * 1000
+  local renews = s.expiry < least
   if renews then
     for _, key in ipairs({s.key, s.queue, s.done, s.conditions and s.key .. '{conditions}' or nil}) do note_key(s, key) end
-    -- The next script continues with the remaining conditions.
-    if s.conditions and not refresh_conditions(s, ttl) then s.more = true else s.expiry = s.now + ttl * 1000 end
+    s.expiry = s.conditions and refresh_conditions(s, ttl, least) or s.now + ttl * 1000
   else
     -- A new key lives as long as the lock, which has to remember everything since it was created.
     ttl = math.min(math.ceil((s.expiry - wall) / 1000), 2 ^ 53)  -- a damaged state may say anything
