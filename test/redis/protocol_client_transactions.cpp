@@ -126,6 +126,22 @@ BOOST_AUTO_TEST_CASE(the_time_of_a_transaction_is_a_low_estimate)
 
 // --- lost answers -------------------------------------------------------------------------------
 
+// The server may have executed the transaction earlier than the first estimate of its clock said, and have forgotten that.
+BOOST_AUTO_TEST_CASE(a_clock_that_was_set_back_shifts_the_time_of_a_repeated_transaction)
+{
+    transacting_client client;
+    client.pass(10s);
+    client.transact();
+    const std::int64_t first = std::stoll(client.argument(client.since));
+    client.disconnect();
+    client.pass(10s);
+    client.connect(2, "run", 60s);
+    BOOST_TEST_REQUIRE(client.sent() == "resync");
+    client.answer(client.say(status::gone));
+    // Less the drift of 20 seconds.
+    BOOST_TEST(client.argument(client.since) == std::to_string(first - 59'980'000));
+}
+
 BOOST_AUTO_TEST_CASE(an_unanswered_transaction_is_repeated_with_the_same_id)
 {
     transacting_client client;

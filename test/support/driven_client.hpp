@@ -50,10 +50,12 @@ public:
     /// The server's clock.
     [[nodiscard]] std::int64_t server_now() const { return ahead + now.count(); }
 
-    void connect(std::uint64_t incarnation = 1, const std::string& run = "run")
+    /// The new server's clock is behind that of the first one.
+    void connect(std::uint64_t incarnation = 1, const std::string& run = "run",
+                 std::chrono::microseconds behind = {})
     {
         incarnation_ = incarnation;
-        machine.connected(now, incarnation, {run, server_now(), 0});
+        machine.connected(now, incarnation, {run, server_now() - behind.count(), 0});
         collect();
     }
 

@@ -30,7 +30,17 @@ void protocol_client::connected(local_time now, std::uint64_t incarnation,
                                 const server_state& server)
 {
     advance(now);
-    if (run_id_ != server.run_id)
+    const local_time elapsed = now_ - connected_at_;
+    if (run_id_ == server.run_id)
+    {
+        // If the server's clock was set back, the times at which transactions were sent were too high: the server may
+        // have forgotten their execution earlier.
+        const server_time least =
+            server_clock_at_connect_ + (elapsed - elapsed / options_.drift).count();
+        for (auto& [id, each] : attempts_)
+            each.transaction.since -= std::max<server_time>(least - server.now, 0);
+    }
+    else
     {
         run_id_ = server.run_id;
         ++server_;
@@ -40,7 +50,7 @@ void protocol_client::connected(local_time now, std::uint64_t incarnation,
         if (options_.grace.count() > 0)
         {
             const bool is_first = server_ == 1;
-            const server_time before = server_clock_at_connect_ + (now_ - connected_at_).count();
+            const server_time before = server_clock_at_connect_ + elapsed.count();
             server_started_ = is_first ? server.started : std::max(server.now, before);
             grace_ends_ = (is_first ? server.started : server.now) + options_.grace.count();
         }
