@@ -404,6 +404,42 @@ BOOST_AUTO_TEST_CASE(a_reconnect_asks_for_grants_that_got_lost)
     BOOST_TEST(commands[0].arguments.at(2) == "43");
 }
 
+// The server drops the workers of a connection that let a lease expire.
+BOOST_AUTO_TEST_CASE(dropped_workers_wait_again)
+{
+    connect();
+    const job_request_id first = wait();
+    const job_request_id second = wait();
+    take();
+    receive("job q dropped " + clock());
+    BOOST_TEST(sent() == "take resync");
+    // The last worker does not wait yet, so its command is executed later.
+    BOOST_TEST(commands[1].arguments.size() == 6U);
+    answer({"parked " + clock() + " 0 44"});
+    answer({"ok " + clock() + " 0"});
+    BOOST_TEST(sent() == "take take");
+    for (const auto& [at, id] : {std::pair(0U, first), std::pair(1U, second)})
+    {
+        BOOST_TEST(commands[at].arguments.at(1) == "abc#1." + std::to_string(id) + "/15000");
+        BOOST_TEST(commands[at].arguments.at(2) == "42");
+    }
+}
+
+BOOST_AUTO_TEST_CASE(a_worker_that_was_granted_a_job_is_not_dropped)
+{
+    connect();
+    const job_request_id id = wait();
+    receive("job q dropped " + clock());
+    receive("job q grant " + clock() + ' ' + clock(15s) + ' ' + attempt(id) + " 2 x");
+    BOOST_TEST(granted.size() == 1U);
+    // The request with the same number waits again, because the payload cannot be read.
+    bury();
+    BOOST_TEST(sent() == "resync take");
+    answer({"ok " + clock() + " 0", attempt(id), clock(15s), "2 x"});
+    BOOST_TEST(granted.empty());
+    BOOST_TEST(sent() == "take");
+}
+
 BOOST_AUTO_TEST_CASE(a_repeated_finish_states_that_it_is_repeated)
 {
     connect();

@@ -23,6 +23,7 @@
 
 #include "support/lock_client.hpp"
 #include "support/redis_server.hpp"
+#include "support/tcp_proxy.hpp"
 
 // Properties of a job queue over Redis alone: payloads that are structs, and failures of servers, keys and sessions.
 
@@ -302,6 +303,44 @@ BOOST_AUTO_TEST_CASE(the_end_of_a_job_is_unknown_if_credentials_are_revoked_for_
     BOOST_TEST((error_of(std::move(finished)) == redis::errc::unknown_outcome));
     BOOST_TEST((error_of(std::move(failed)) == redis::errc::unknown_outcome));
     BOOST_TEST((error_of(std::move(next)) == redis::errc::unknown_outcome));
+}
+
+// The server sees the connection of a suspended process. Each of its waiting workers could use up an attempt.
+BOOST_AUTO_TEST_CASE(a_suspended_process_uses_up_one_attempt_of_a_job)
+{
+    tcp_proxy proxy(server.port());
+    redis::config settings = undisturbed(proxy.url());
+    settings.lease = settings.claim_lease.emplace(1s);
+    settings.health_check = 300ms;
+    redis::session far(context, settings, redis::session_thread::own);
+    redis::job_queue<std::string> theirs(far, "q");
+    const auto are_parked = [&](int workers)
+    {
+        const std::string expected = std::to_string(workers);
+        BOOST_TEST_REQUIRE(
+            until([&] { return server.cli({"ZCARD", key + "{idle}"}) == expected; }));
+    };
+    std::vector<std::future<redis::job_queue<std::string>::job_type>> suspended;
+    for (int i = 1; i <= 4; ++i)
+    {
+        suspended.push_back(theirs.async_next(use_future));
+        are_parked(i);
+    }
+    proxy.hold(true);
+    queue.async_push("a", use_future).get();
+    are_parked(3);
+    auto job = queue.async_next(use_future).get();
+    BOOST_TEST(job.attempt() == 2);
+    job.async_finish(use_future).get();
+    are_parked(0);
+    // All workers wait again.
+    proxy.resume();
+    are_parked(4);
+    for (auto& each : suspended)
+    {
+        queue.async_push("b", use_future).get();
+        each.get().async_finish(use_future).get();
+    }
 }
 
 BOOST_AUTO_TEST_SUITE_END()

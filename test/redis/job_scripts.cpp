@@ -206,6 +206,35 @@ BOOST_AUTO_TEST_CASE(jobs_of_a_crashed_worker_return_to_the_head_in_order)
     TEST_WORDS(heard(), "w:a#1 lost", "w:a#1 lost");
 }
 
+// The process may be suspended. Each of its waiting workers would use up an attempt of the same job.
+BOOST_AUTO_TEST_CASE(workers_of_a_connection_that_let_a_lease_expire_wait_no_longer)
+{
+    take("a#1.1");
+    take("a#1.2");
+    take("b#1.1");
+    take("a#1.3");
+    push("x");
+    TEST_WORDS(heard(), "w:a#1 grant 2 x", "w:a#1 due", "w:b#1 due");
+    pass(15s);
+    renew({});
+    TEST_WORDS(heard(), "w:a#1 lost", "w:a#1 dropped", "w:b#1 grant 2 x");
+    push("y");
+    BOOST_TEST(heard().empty());
+    BOOST_TEST(resync("a", {"2", "a#1.2/15000"}).empty());
+    BOOST_TEST(take("a#1.2") == "job");
+    BOOST_TEST(record == "2 y");
+}
+
+BOOST_AUTO_TEST_CASE(workers_of_a_job_that_takes_too_long_wait_on)
+{
+    take("a#1.1");
+    take("a#1.2");
+    push_record("2,5,0,0,5000,0 x", '2');
+    pass(5s);
+    renew({});
+    TEST_WORDS(heard(), "w:a#1 lost", "w:a#1 grant 2,5,0,0,5000,0 x");
+}
+
 BOOST_AUTO_TEST_CASE(a_renewed_lease_lasts)
 {
     push("x");

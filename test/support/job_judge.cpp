@@ -209,6 +209,8 @@ void job_judge::end(const executed& script, const std::string& text, double leas
         return violate("the attempt " + text + " was ended before its lease");
     else
         ++sums_.lost;
+    if (how == "a" && text != script.ends)
+        check_dropped(script, word(text, 5), after);
     if (how == "finish")
     {
         each.is = fate::finished;
@@ -227,6 +229,17 @@ void job_judge::end(const executed& script, const std::string& text, double leas
     each.is = fate::dead;
     ++sums_.dead;
     free_name(id, each);
+}
+
+/// No worker of a connection that let a lease expire goes on waiting, except one that asks just now.
+void job_judge::check_dropped(const executed& script, const std::string& lost,
+                              const job_contents& after)
+{
+    const std::string connection = lost.substr(0, lost.find('.') + 1);
+    for (const auto& [ticket, worker] : after.idle)
+        if (worker.starts_with(connection) &&
+            (script.op != job_operation::take || script.arguments->at(1) != worker))
+            violate("worker " + worker + " waits although its connection let a lease expire");
 }
 
 void job_judge::free_name(const std::string& id, const job& each)

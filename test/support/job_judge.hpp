@@ -174,6 +174,7 @@ private:
     void note_ends(const executed& script, const job_contents& after);
     void end(const executed& script, const std::string& text, double lease_end,
              const job_contents& after);
+    void check_dropped(const executed& script, const std::string& lost, const job_contents& after);
     void note_starts(const executed& script, const job_contents& after, time now);
     void start(const std::string& id, const std::string& text, time now);
     void check_order(const std::string& id, const job_contents& after);

@@ -310,6 +310,7 @@ private:
     void send_progress(job_queue_id id);
     void send_renewal(job_queue_id id, const std::vector<job_attempt_id>& renewed);
     void send_resync(job_queue_id id);
+    void resync_workers(job_queue_id id);
     void resend(const unanswered_command& sent);
 
     void on_take(const unanswered_command& sent, const std::vector<std::string>& answer);

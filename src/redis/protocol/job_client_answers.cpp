@@ -157,18 +157,23 @@ void job_client::on_renewal(const unanswered_command& sent, const std::vector<st
 void job_client::on_resync(const unanswered_command& sent, const std::vector<std::string>& answer)
 {
     const std::int64_t now = job_number(job_word(answer[0], 1));
-    for (const job_request_id id : sent.others)
-        if (const auto found = requests_.find(id); found != requests_.end())
-            found->second.resyncs = false;
+    // A message may have granted a job to a request since, which may even wait again after an unreadable record.
+    const auto resynced = [this](job_request_id id)
+    {
+        const auto found = requests_.find(id);
+        return found != requests_.end() && found->second.resyncs ? found : requests_.end();
+    };
     for (std::size_t i = 1; i + 2 < answer.size(); i += 3)
         if (const auto worker =
-                parse_waiter_id(job_word(answer[i], 5).substr(0, job_word(answer[i], 5).find('/'))))
+                parse_waiter_id(job_word(answer[i], 5).substr(0, job_word(answer[i], 5).find('/')));
+            worker && resynced(worker->sequence) != requests_.end())
             grant(worker->sequence, answer[i], now, job_number(answer[i + 1]), answer[i + 2]);
     for (const job_request_id id : sent.others)
     {
-        const auto found = requests_.find(id);
+        const auto found = resynced(id);
         if (found == requests_.end())
             continue;
+        found->second.resyncs = false;
         if (!found->second.cancelled)
         {
             send_take(id);

@@ -135,6 +135,15 @@ void job_client::send_resync(job_queue_id id)
         send(job_operation::resync, id, id, std::move(arguments), std::move(others));
 }
 
+/// Lets all requests wait again that the server may have dropped.
+void job_client::resync_workers(job_queue_id id)
+{
+    for (auto& [name, each] : requests_)
+        if (each.queue == id && each.waits && each.fetched.empty() && !each.cancelled)
+            each.resyncs = true;
+    send_resync(id);
+}
+
 void job_client::resend(const unanswered_command& sent)
 {
     switch (sent.op)

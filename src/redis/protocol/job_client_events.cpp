@@ -94,6 +94,8 @@ void job_client::received(local_time now, std::string_view text)
         return ask_at(queue, shown, job_number(take_job_word(text)));
     if (what == "grant")
         return on_grant(shown, text);
+    if (what == "dropped")
+        return resync_workers(found->second);
     if (what != "lost")
         return;
     const std::string_view token = take_job_word(text);

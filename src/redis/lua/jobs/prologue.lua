@@ -197,6 +197,20 @@ local function fate(member, how, finishes)
   return how == 'again' and token + 0 > now - memory and 'ok' or 'unknown'
 end
 
+-- A connection that let a lease expire may belong to a suspended process. So its workers among the next ones wait no
+-- longer: each of them would use up an attempt. Its session asks again when it learns of this.
+local function drop_workers(unresponsive)
+  local dropped = {}
+  for _, worker in ipairs(redis.call('ZRANGE', key .. '{idle}', 0, looks_at - 1)) do
+    local whose = channel(worker)
+    if unresponsive[whose] then
+      redis.call('ZREM', key .. '{idle}', worker)
+      parked, dropped[whose] = parked - 1, true
+    end
+  end
+  for whose in pairs(dropped) do redis.call('PUBLISH', whose, 'job ' .. key .. ' dropped ' .. text(now)) end
+end
+
 -- Ends the attempts whose leases have expired, and moves the jobs whose delays have ended. Then also forgets the losses
 -- and windows that are over, which alone make nothing due.
 local function do_what_is_due()
@@ -209,6 +223,7 @@ local function do_what_is_due()
     ready[level + 0] = ready[level + 0] + 1
   end
   local over = redis.call('ZRANGEBYSCORE', key .. '{active}', '-inf', text(now), 'LIMIT', 0, looks_at)
+  local unresponsive = {}
   -- Begins with the last one, so that the first one is at the head afterwards.
   for i = #over, 1, -1 do
     local attempt, token, limit, worker = string.match(over[i], '^(%d+ (%d+)) %d+ .. (%d+) (.*)$')
@@ -217,8 +232,10 @@ local function do_what_is_due()
     redis.call('ZREM', key .. '{active}', over[i])
     redis.call('ZADD', key .. '{lost}', text(now), attempt)
     give_back(over[i], is_cut and 't' or 'a')
+    if not is_cut then unresponsive[channel(worker)] = true end
     redis.call('PUBLISH', channel(worker), 'job ' .. key .. ' lost ' .. text(now) .. ' ' .. token)
   end
+  if parked > 0 and next(unresponsive) then drop_workers(unresponsive) end
   redis.call('ZREMRANGEBYSCORE', key .. '{lost}', '-inf', text(now - memory))
   local free = redis.call('ZRANGEBYSCORE', key .. '{windows}', '-inf', text(now), 'LIMIT', 0, looks_at)
   for _, each in ipairs(free) do
