@@ -123,12 +123,13 @@ void protocol_client::answered(local_time now, std::uint64_t number,
 }
 
 /// Records the time of an answer. All messages that the server sent before that time have arrived, because the
-/// connection keeps their order.
+/// connection keeps their order; unless the server does not know the attempt, which no message has ended.
 void protocol_client::note_answer(lock_state& lock, const unanswered_command& sent,
                                   const script_answer& answer)
 {
     lock.clock.sample(sent.sent_at, answer.now);
-    lock.last_answer = std::max(lock.last_answer, answer.now);
+    if (answer.status != status::gone)
+        lock.last_answer = std::max(lock.last_answer, answer.now);
 }
 
 /// Reports a problem that only an operator can repair, unless it was the last one reported for the lock.
