@@ -127,16 +127,8 @@ void simulation_world::start(std::size_t index)
     options.grace = options_.grace;
     who.machine = std::make_unique<protocol_client>(options, options_.guards);
     who.renews = !chance(15);
-    lease_options lease = random_leases();
-    lease.renew = who.renews;
-    for (const lock_keys& keys : keys_)
-    {
-        lease.cohort = options_.cohort;
-        lease.state = state_key(who.locks.size());
-        if (has_pools())
-            lease.pool = shape_;
-        who.locks.push_back(who.machine->open_lock(has_pools() ? keys : lock_keys{keys[0]}, lease));
-    }
+    for (std::size_t lock = 0; lock < keys_.size(); ++lock)
+        who.locks.push_back(open_lock(index, lock));
     connect(index);
     for (unsigned i = options_.sections != 0 ? options_.sections : 3 + dice_.below(5); i > 0; --i)
         after(span(0, 8 * lease_),
@@ -147,7 +139,32 @@ void simulation_world::start(std::size_t index)
               });
 }
 
-/// The leases and the idle time of a client. Nobody coordinates those of different clients.
+lock_id simulation_world::open_lock(std::size_t index, std::size_t lock)
+{
+    client& who = clients_[index];
+    const lock_keys& keys = keys_[lock];
+    lease_options options = random_leases();
+    options.renew = who.renews;
+    options.cohort = options_.cohort;
+    options.state = state_key(lock);
+    if (has_pools())
+        options.pool = shape_;
+    return who.machine->open_lock(has_pools() ? keys : lock_keys{keys[0]}, options);
+}
+
+/// The lock for a new section. Sometimes a new object replaces the former one, which may still be in use.
+lock_id simulation_world::current_lock(std::size_t index, std::size_t lock)
+{
+    client& who = clients_[index];
+    if (!calm_ && chance(10))
+    {
+        log("client ", index, ": opens lock ", lock, " anew");
+        machine(index).close_lock(std::exchange(who.locks[lock], open_lock(index, lock)));
+    }
+    return who.locks[lock];
+}
+
+/// The leases and the idle time of a lock. Nobody coordinates those of different clients.
 lease_options simulation_world::random_leases()
 {
     lease_options result;
@@ -355,16 +372,17 @@ void simulation_world::begin_section(std::size_t index)
     begin(index, each);
 }
 
-void simulation_world::begin(std::size_t index, const section& what)
+void simulation_world::begin(std::size_t index, section what)
 {
     client& who = clients_[index];
+    if (what.object == 0)
+        what.object = current_lock(index, what.lock);
     ++result_.sections;
-    const lock_id lock = who.locks[what.lock];
     const proposal change = what.transacts ? random_proposal() : proposal();
     const attempt_id id =
         what.transacts
-            ? machine(index).transact(local(who), lock, std::make_shared<proposal>(change))
-            : machine(index).begin(local(who), lock, what.wants);
+            ? machine(index).transact(local(who), what.object, std::make_shared<proposal>(change))
+            : machine(index).begin(local(who), what.object, what.wants);
     log("client ", index,
         what.transacts     ? ": changes the state of "
         : what.wants.waits ? ": wants lock "

@@ -74,6 +74,7 @@ void simulation_world::sleep(std::size_t index, attempt_id id)
     ++result_.sections;
     section next;
     next.lock = each.lock;
+    next.object = each.object;
     next.role = task::consumer;
     next.slept = true;
     judge_->begun(next.lock, {who.nonce, follower}, next.wants, now_);

@@ -74,6 +74,7 @@ void simulation_world::upgrade(std::size_t index, attempt_id id)
         return;
     section each;
     each.lock = base.lock;
+    each.object = base.object;
     each.base = id;
     each.wants.units = options_.pool_capacity - 1;
     each.wants.first = true;

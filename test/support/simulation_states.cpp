@@ -125,7 +125,7 @@ void simulation_world::change(std::size_t index, attempt_id id, commit_request& 
     else if (now_ < 9 * lease_ && chance(40))
     {
         const contribution_name name =
-            machine(index).contribute(who.locks[each.lock], {"p", 1, simulated_absence});
+            machine(index).contribute(each.object, {"p", 1, simulated_absence});
         log("client ", index, ": makes contribution ", name.id, " by .", id);
         who.contributions[name.id] = {each.lock, name.record, {}, 0};
         words.contributed.push_back(name);

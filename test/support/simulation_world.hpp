@@ -60,6 +60,8 @@ private:
     struct section
     {
         std::size_t lock = 0;
+        // The client's object for that lock; 0: the present one.
+        redis::detail::lock_id object = 0;
         stage at = stage::waiting;
         bool cancelled = false;
         task role = task::plain;
@@ -183,13 +185,15 @@ private:
     void schedule_tick(std::size_t index);
     void look_for_ambush(std::size_t index);
     void check_leases(std::size_t index);
+    redis::detail::lock_id open_lock(std::size_t index, std::size_t lock);
+    redis::detail::lock_id current_lock(std::size_t index, std::size_t lock);
     redis::detail::lease_options random_leases();
     void begin_section(std::size_t index);
     void begin_holding(std::size_t index, redis::detail::attempt_id id);
     void write(std::size_t index, redis::detail::attempt_id id);
     void release(std::size_t index, redis::detail::attempt_id id);
     void cancel(std::size_t index, redis::detail::attempt_id id);
-    void begin(std::size_t index, const section& what);
+    void begin(std::size_t index, section what);
     void perhaps_cancel(std::size_t index, redis::detail::attempt_id id);
     using deed = void (simulation_world::*)(std::size_t, redis::detail::attempt_id);
     void do_later(std::size_t index, redis::detail::attempt_id id, world_time when, deed what);
