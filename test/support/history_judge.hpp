@@ -93,8 +93,9 @@ public:
                        const redis::detail::lock_request& /*wants*/, time /*now*/)
     {
     }
-    virtual void granted(std::size_t index, attempt_name who, std::int64_t fence, time now,
-                         time expires) = 0;
+    /// A client was granted a lock through one of its objects.
+    virtual void granted(std::size_t index, attempt_name who, redis::detail::lock_id object,
+                         std::int64_t fence, time now, time expires) = 0;
     virtual void extended(std::size_t index, attempt_name who, time now, time expires) = 0;
     virtual void gone(std::size_t index, attempt_name who) = 0;
     /// @p late if the lease had expired.

@@ -389,8 +389,8 @@ void pool_judge::check_beliefs(const pool& each, time now)
                 " units are outside");
 }
 
-void pool_judge::granted(std::size_t index, attempt_name who, std::int64_t fence, time now,
-                         time expires)
+void pool_judge::granted(std::size_t index, attempt_name who, redis::detail::lock_id /*object*/,
+                         std::int64_t fence, time now, time expires)
 {
     pool& each = pools_[index];
     each.believers[who] = {fence, each.wishes[who].what.units, expires};

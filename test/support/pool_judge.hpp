@@ -52,8 +52,8 @@ public:
     void resumed(time paused_at, time now) override;
     void begun(std::size_t index, attempt_name who, const redis::detail::lock_request& wants,
                time now) override;
-    void granted(std::size_t index, attempt_name who, std::int64_t fence, time now,
-                 time expires) override;
+    void granted(std::size_t index, attempt_name who, redis::detail::lock_id object,
+                 std::int64_t fence, time now, time expires) override;
     void extended(std::size_t index, attempt_name who, time now, time expires) override;
     void gone(std::size_t index, attempt_name who) override;
     void released(std::size_t index, std::int64_t fence, redis::detail::release_result result,

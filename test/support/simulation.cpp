@@ -243,7 +243,8 @@ void simulation_world::act(std::size_t index, const action& what)
         if (got->unnotified)
             each.role = task::plain;
         ++result_.granted;
-        judge_->granted(each.lock, name(got->attempt), got->fence, now_, global(who, got->expires));
+        judge_->granted(each.lock, name(got->attempt), each.object, got->fence, now_,
+                        global(who, got->expires));
         begin_holding(index, got->attempt);
     }
     else if (const auto* more = std::get_if<lease_renewed>(&what))

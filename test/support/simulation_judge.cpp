@@ -264,13 +264,13 @@ void simulation_judge::check_exclusion(lock& each, attempt_name who, time now)
     }
 }
 
-void simulation_judge::granted(std::size_t index, attempt_name who, std::int64_t fence, time now,
-                               time expires)
+void simulation_judge::granted(std::size_t index, attempt_name who, redis::detail::lock_id object,
+                               std::int64_t fence, time now, time expires)
 {
     lock& each = locks_[index];
-    std::int64_t& newest = each.newest[{who.first, 0}];
+    std::int64_t& newest = each.newest[{who.first, object}];
     if (fence <= newest)
-        violate("a client was granted the fence " + std::to_string(fence) + " after " +
+        violate("an object was granted the fence " + std::to_string(fence) + " after " +
                 std::to_string(newest));
     newest = std::max(newest, fence);
     if (has_cohorts_ && !each.grants.contains(fence))

@@ -46,8 +46,8 @@ public:
     void forgot(std::size_t index, time now, bool excuses) override;
     void clock_stepped(std::int64_t by, time now) override;
     void resumed(time paused_at, time now) override;
-    void granted(std::size_t index, attempt_name who, std::int64_t fence, time now,
-                 time expires) override;
+    void granted(std::size_t index, attempt_name who, redis::detail::lock_id object,
+                 std::int64_t fence, time now, time expires) override;
     void extended(std::size_t index, attempt_name who, time now, time expires) override;
     void gone(std::size_t index, attempt_name who) override;
     void released(std::size_t index, std::int64_t fence, redis::detail::release_result result,
@@ -79,7 +79,8 @@ private:
         std::map<attempt_name, belief> believers;
         arrival_map arrivals;
         std::map<std::int64_t, fate> grants;
-        std::map<attempt_name, std::int64_t> newest;
+        // The highest token of each object, by the nonce of its client.
+        std::map<std::pair<std::uint64_t, redis::detail::lock_id>, std::int64_t> newest;
         std::int64_t top_fence = 0;
         // The highest token since the server forgot.
         std::int64_t top_remembered = 0;
