@@ -5,25 +5,16 @@
 #ifndef TURNSTILE_SHARED_LOCK_GUARD_HPP
 #define TURNSTILE_SHARED_LOCK_GUARD_HPP
 
-#include <cstdint>
 #include <turnstile/lock_guard.hpp>
+#include <turnstile/lock_mode.hpp>
 
 namespace turnstile {
 
 namespace detail {
 
-/// How a shared mutex is held.
-enum class access : std::uint8_t
-{
-    shared,
-    /// Like shared, but for one holder at a time, which can make it exclusive.
-    upgrade,
-    exclusive,
-};
-
 /// Gives the guards of one mutex a different type for each mode.
-template <class Mutex, access Access>
-struct access_to
+template <class Mutex, lock_mode Mode>
+struct in_mode
 {
     using grant_type = typename Mutex::grant_type;
 };
@@ -32,11 +23,11 @@ struct access_to
 
 /// The guard of a shared lock of a @ref shared_mutex. See @ref lock_guard.
 template <class Mutex>
-using shared_lock_guard = lock_guard<detail::access_to<Mutex, detail::access::shared>>;
+using shared_lock_guard = lock_guard<detail::in_mode<Mutex, lock_mode::shared>>;
 
 /// The guard of an upgradable lock of a @ref shared_mutex. See @ref lock_guard.
 template <class Mutex>
-using upgrade_lock_guard = lock_guard<detail::access_to<Mutex, detail::access::upgrade>>;
+using upgrade_lock_guard = lock_guard<detail::in_mode<Mutex, lock_mode::upgrade>>;
 
 }  // namespace turnstile
 

@@ -456,13 +456,13 @@ private:
     friend struct detail::state_access;
 
     template <class Guard>
-    static constexpr detail::access access_of =
-        std::same_as<Guard, guard_type>          ? detail::access::exclusive
-        : std::same_as<Guard, shared_guard_type> ? detail::access::shared
-                                                 : detail::access::upgrade;
+    static constexpr lock_mode mode_of =
+        std::same_as<Guard, guard_type>          ? lock_mode::exclusive
+        : std::same_as<Guard, shared_guard_type> ? lock_mode::shared
+                                                 : lock_mode::upgrade;
 
     template <class Guard, class Result = Guard>
-    using request = detail::access_request<state_type, access_of<Guard>, Guard, Result>;
+    using request = detail::mode_request<state_type, mode_of<Guard>, Guard, Result>;
 
     template <class Guard>
     using optional_request = request<Guard, std::optional<Guard>>;
@@ -471,7 +471,7 @@ private:
     std::optional<Guard> try_now(const std::source_location& location) noexcept
     {
         std::uint64_t grant = 0;
-        if (!state_->try_lock(access_of<Guard>, grant, location))
+        if (!state_->try_lock(mode_of<Guard>, grant, location))
             return std::nullopt;
         return make_guard<Guard>(grant);
     }
@@ -492,7 +492,7 @@ private:
             error = grant ? errc::wrong_object : errc::empty_guard;
             return To();
         }
-        return make_guard<To>(state_->downgrade(grant.detach(), access_of<To>));
+        return make_guard<To>(state_->downgrade(grant.detach(), mode_of<To>));
     }
 
     template <class To, class From>

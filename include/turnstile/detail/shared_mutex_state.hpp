@@ -40,7 +40,7 @@ class shared_mutex_state : public wait_queue<Synchronization>
     using queue::settle;
 
     static constexpr unsigned number_shift = 2;
-    static constexpr std::uint64_t access_mask = 3;
+    static constexpr std::uint64_t mode_mask = 3;
 
 public:
     shared_mutex_state(std::string name, std::shared_ptr<lock_watch> watch)
@@ -53,7 +53,7 @@ public:
         return grant >> number_shift;
     }
 
-    bool try_lock(access wanted, std::uint64_t& grant,
+    bool try_lock(lock_mode wanted, std::uint64_t& grant,
                   const std::source_location& location) noexcept
     {
         attempt_base attempt{static_cast<std::uint64_t>(wanted)};
@@ -68,7 +68,7 @@ public:
         std::uint64_t word = queue::lock_queue();
         if ((word & orphaned) != 0)
             return queue::drop_reference(word);
-        remove_holder(access_of(grant));
+        remove_holder(mode_of(grant));
         if (log.is_on())
             log_release(log, grant);
         waiter_chain ready;
@@ -78,15 +78,15 @@ public:
     }
 
     /// Changes the mode of a grant, and grants to the waiters for which this makes room.
-    [[nodiscard]] std::uint64_t downgrade(std::uint64_t grant, access to) noexcept
+    [[nodiscard]] std::uint64_t downgrade(std::uint64_t grant, lock_mode to) noexcept
     {
-        const std::uint64_t kept = (grant & ~access_mask) | static_cast<std::uint64_t>(to);
+        const std::uint64_t kept = (grant & ~mode_mask) | static_cast<std::uint64_t>(to);
         queue::update(
             [&](std::uint64_t word) noexcept
             {
                 if ((word & orphaned) == 0)
                 {
-                    remove_holder(access_of(grant));
+                    remove_holder(mode_of(grant));
                     add_holder(to);
                     if (queue::is_watched())
                         find_hold(grant)->grant = kept;
@@ -101,7 +101,7 @@ public:
     {
         watch_log log = queue::start_log();
         const std::uint64_t word = queue::lock_queue();
-        const bool possible = (word & orphaned) == 0 && shared_ == 0;
+        const bool possible = (word & orphaned) == 0 && readers_ == 0;
         if (possible)
             become_exclusive(grant);
         if (log.is_on() && possible)
@@ -122,7 +122,7 @@ public:
         {
             queue::fail_at_once(w, outcome::aborted);
         }
-        else if (shared_ == 0)
+        else if (readers_ == 0)
         {
             become_exclusive(w.value);
             queue::grant_at_once(w);
@@ -148,30 +148,30 @@ private:
         std::source_location where;
     };
 
-    static access access_of(std::uint64_t grant) noexcept
+    static lock_mode mode_of(std::uint64_t grant) noexcept
     {
-        return static_cast<access>(grant & access_mask);
+        return static_cast<lock_mode>(grant & mode_mask);
     }
 
-    void add_holder(access kind) noexcept
+    void add_holder(lock_mode mode) noexcept
     {
-        if (kind == access::shared)
-            ++shared_;
+        if (mode == lock_mode::shared)
+            ++readers_;
         else
-            (kind == access::upgrade ? upgradable_ : exclusive_) = true;
+            (mode == lock_mode::upgrade ? upgradable_ : exclusive_) = true;
     }
 
-    void remove_holder(access kind) noexcept
+    void remove_holder(lock_mode mode) noexcept
     {
-        if (kind == access::shared)
-            --shared_;
+        if (mode == lock_mode::shared)
+            --readers_;
         else
-            (kind == access::upgrade ? upgradable_ : exclusive_) = false;
+            (mode == lock_mode::upgrade ? upgradable_ : exclusive_) = false;
     }
 
     bool admit(std::uint64_t& /*word*/, attempt_base& attempt) noexcept final
     {
-        const auto wanted = static_cast<access>(attempt.value);
+        const auto wanted = static_cast<lock_mode>(attempt.value);
         // No new readers while an upgrade waits for the present ones.
         if (!upgrading_.empty() || !is_free_for(wanted))
             return false;
@@ -180,28 +180,28 @@ private:
         return true;
     }
 
-    [[nodiscard]] bool is_free_for(access wanted) const noexcept
+    [[nodiscard]] bool is_free_for(lock_mode wanted) const noexcept
     {
-        return wanted == access::shared    ? !exclusive_
-               : wanted == access::upgrade ? !exclusive_ && !upgradable_
-                                           : !exclusive_ && !upgradable_ && shared_ == 0;
+        return wanted == lock_mode::shared    ? !exclusive_
+               : wanted == lock_mode::upgrade ? !exclusive_ && !upgradable_
+                                              : !exclusive_ && !upgradable_ && readers_ == 0;
     }
 
     void become_exclusive(std::uint64_t& grant) noexcept
     {
-        remove_holder(access::upgrade);
-        add_holder(access::exclusive);
-        grant = new_grant(access::exclusive);
+        remove_holder(lock_mode::upgrade);
+        add_holder(lock_mode::exclusive);
+        grant = new_grant(lock_mode::exclusive);
     }
 
-    std::uint64_t new_grant(access kind) noexcept
+    std::uint64_t new_grant(lock_mode mode) noexcept
     {
-        return (++last_number_ << number_shift) | static_cast<std::uint64_t>(kind);
+        return (++last_number_ << number_shift) | static_cast<std::uint64_t>(mode);
     }
 
     std::uint64_t settle(std::uint64_t word, waiter_chain& ready) noexcept final
     {
-        if (waiter* w = upgrading_.front(); w != nullptr && shared_ == 0)
+        if (waiter* w = upgrading_.front(); w != nullptr && readers_ == 0)
         {
             upgrading_.erase(*w);
             become_exclusive(w->value);
@@ -221,7 +221,7 @@ private:
                    const std::source_location& location) noexcept override
     {
         // At an exclusive grant, holds_ contains at most the upgradable grant that this one replaces.
-        if (access_of(grant) == access::exclusive && !holds_.empty())
+        if (mode_of(grant) == lock_mode::exclusive && !holds_.empty())
             log_release(log, holds_.front().grant);
         holds_.push_back({grant, watch_log::now(), location});
         log.acquired(number(grant), waited, location);
@@ -234,18 +234,10 @@ private:
         holds_.erase(ended);
     }
 
-    static lock_mode mode_of(access kind) noexcept
-    {
-        return kind == access::shared    ? lock_mode::shared
-               : kind == access::upgrade ? lock_mode::upgrade
-                                         : lock_mode::exclusive;
-    }
-
     [[nodiscard]] lock_mode mode_of(const waiter& w) const noexcept override
     {
         // The value of a waiter that upgrades is its grant.
-        return &w == upgrading_.front() ? lock_mode::exclusive
-                                        : mode_of(static_cast<access>(w.value));
+        return &w == upgrading_.front() ? lock_mode::exclusive : static_cast<lock_mode>(w.value);
     }
 
     [[nodiscard]] const waiter* first_of_all() const noexcept override
@@ -253,21 +245,20 @@ private:
         return upgrading_.front();
     }
 
-    [[nodiscard]] std::size_t reader_count() const noexcept override { return shared_; }
+    [[nodiscard]] std::size_t reader_count() const noexcept override { return readers_; }
 
     void describe(std::uint64_t /*word*/, std::int64_t now, lock_snapshot& snapshot) const override
     {
         const bool has_holder = upgradable_ || exclusive_;
-        snapshot.available = shared_ == 0 && !has_holder ? 1 : 0;
+        snapshot.available = readers_ == 0 && !has_holder ? 1 : 0;
         if (has_holder)
-            snapshot.holder.emplace().mode =
-                mode_of(exclusive_ ? access::exclusive : access::upgrade);
-        snapshot.readers.resize(shared_, lock_holder{.mode = lock_mode::shared});
+            snapshot.holder.emplace().mode = exclusive_ ? lock_mode::exclusive : lock_mode::upgrade;
+        snapshot.readers.resize(readers_, lock_holder{.mode = lock_mode::shared});
         auto* reader = snapshot.readers.data();
         for (const hold& each : holds_)
         {
             lock_holder& holder =
-                access_of(each.grant) == access::shared ? *reader++ : *snapshot.holder;
+                mode_of(each.grant) == lock_mode::shared ? *reader++ : *snapshot.holder;
             holder.number = number(each.grant);
             holder.held_for = queue::age(each.since, now);
             holder.where = each.where;
@@ -276,7 +267,7 @@ private:
 
     [[nodiscard]] std::uint64_t live_grants(std::uint64_t /*word*/) const noexcept override
     {
-        return shared_ + (upgradable_ ? 1U : 0U) + (exclusive_ ? 1U : 0U);
+        return readers_ + (upgradable_ ? 1U : 0U) + (exclusive_ ? 1U : 0U);
     }
 
     void end_wait(waiter& w, outcome o, waiter_chain& ready) noexcept override
@@ -297,7 +288,7 @@ private:
         queue::evict_from(upgrading_, link, evicted);
         if (upgrading != nullptr && upgrading_.empty())
         {
-            remove_holder(access::upgrade);  // the evicted waiter had it
+            remove_holder(lock_mode::upgrade);  // the evicted waiter had it
             if (log.is_on())
                 log_release(log, upgrading->value);
         }
@@ -305,7 +296,7 @@ private:
     }
 
     waiter_list upgrading_;
-    std::uint64_t shared_ = 0;
+    std::uint64_t readers_ = 0;
     std::uint64_t last_number_ = 0;
     bool upgradable_ = false;
     bool exclusive_ = false;
@@ -314,8 +305,8 @@ private:
 };
 
 /// Waits for a shared mutex.
-template <class State, access Access, class Guard, class Result = Guard>
-class access_request : public lock_request<State, Guard, Result>
+template <class State, lock_mode Mode, class Guard, class Result = Guard>
+class mode_request : public lock_request<State, Guard, Result>
 {
     using base = lock_request<State, Guard, Result>;
 
@@ -324,12 +315,12 @@ public:
 
     bool try_start(attempt_base& attempt) noexcept
     {
-        return base::state_->try_lock(Access, attempt.value, this->location_);
+        return base::state_->try_lock(Mode, attempt.value, this->location_);
     }
 
     bool start(waiter& w, boost::asio::execution_context* context)
     {
-        w.value = static_cast<std::uint64_t>(Access);
+        w.value = static_cast<std::uint64_t>(Mode);
         return base::state_->grant_or_park(w, context);
     }
 };
