@@ -100,7 +100,7 @@ public:
 
     job_queue_state(const Executor& executor, std::size_t max_payload)
         : max_payload_(max_payload)
-        , ready_(std::make_shared<semaphore_type>(executor, 0, semaphore_type::max_capacity))
+        , start_units_(std::make_shared<semaphore_type>(executor, 0, semaphore_type::max_capacity))
         , timer_(std::make_unique<timer_type>(executor))
     {
         if (auto* context = context_of(executor))
@@ -108,25 +108,25 @@ public:
     }
 
     /// The executor. The queue must exist.
-    [[nodiscard]] Executor executor() const noexcept { return ready_->get_executor(); }
+    [[nodiscard]] Executor executor() const noexcept { return start_units_->get_executor(); }
 
     /// The executor of the queue; the system executor if the queue is destroyed.
     [[nodiscard]] executor_or_system_t<Executor> fallback()
     {
         const lock_type lock(mutex_);
-        if (!ready_)
+        if (!start_units_)
             return boost::asio::system_executor();
-        return ready_->get_executor();
+        return start_units_->get_executor();
     }
 
     /// The queue is destroyed.
     void close() noexcept
     {
         // Destroyed while the mutex is not locked, since the executor may own its context.
-        std::shared_ptr<semaphore_type> ready;
+        std::shared_ptr<semaphore_type> units;
         {
             const lock_type lock(mutex_);
-            ready = std::move(ready_);
+            units = std::move(start_units_);
             // Under the mutex, so that the context does not end meanwhile.
             if (timer_)
                 timer_->waits.reset();
@@ -277,7 +277,7 @@ public:
     {
         const lock_type lock(mutex_);
         adjust_units();
-        return ready_;
+        return start_units_;
     }
 
     /// Takes the unit of a worker that will start no job. Another worker gets one if that is still
@@ -285,7 +285,7 @@ public:
     void take_back(permit_type unit)
     {
         const lock_type lock(mutex_);
-        if (!ready_)
+        if (!start_units_)
             return;
         unit.forget();
         --units_;
@@ -296,7 +296,7 @@ public:
     std::optional<start_result> start(permit_type unit)
     {
         const lock_type lock(mutex_);
-        if (!ready_)
+        if (!start_units_)
             return std::nullopt;
         unit.forget();
         --units_;
@@ -315,7 +315,7 @@ public:
     [[nodiscard]] bool is_active(std::uint64_t token)
     {
         const lock_type lock(mutex_);
-        return ready_ && active_.contains(key(token));
+        return start_units_ && active_.contains(key(token));
     }
 
     void set_progress(std::uint64_t token, double fraction)
@@ -488,7 +488,7 @@ private:
 
     job_node end_attempt(std::uint64_t token) noexcept
     {
-        return ready_ ? active_.extract(key(token)) : job_node();
+        return start_units_ ? active_.extract(key(token)) : job_node();
     }
 
     /// The job is finished, dead or removed.
@@ -520,11 +520,11 @@ private:
         while (units_ > most)
         {
             const auto surplus =
-                std::min(static_cast<std::ptrdiff_t>(units_ - most), ready_->available());
+                std::min(static_cast<std::ptrdiff_t>(units_ - most), start_units_->available());
             if (surplus == 0)
                 return;
             // Fails if a worker has acquired a unit since. Then there are fewer to take back.
-            if (auto unit = ready_->try_acquire(surplus))
+            if (auto unit = start_units_->try_acquire(surplus))
             {
                 unit->forget();
                 units_ -= static_cast<std::size_t>(surplus);
@@ -535,7 +535,7 @@ private:
     /// Moves due jobs from delayed to waiting, and lets as many workers start as may.
     void adjust_units() noexcept
     {
-        if (!ready_)
+        if (!start_units_)
             return;
         const bool needs_time = !delayed_.empty() || rate_ > 0;
         const clock::time_point now = needs_time ? clock::now() : clock::time_point();
@@ -548,7 +548,7 @@ private:
             most = std::min(most, rate_ - std::min(rate_, rate_started_));
         if (units_ < most)
         {
-            ready_->release(static_cast<std::ptrdiff_t>(most - units_));
+            start_units_->release(static_cast<std::ptrdiff_t>(most - units_));
             units_ = most;
         }
         take_back_units(most);
@@ -600,7 +600,7 @@ private:
     const std::size_t max_payload_;
     mutex_type mutex_;
     // Null if the queue is destroyed. Shared with workers that start to wait meanwhile.
-    std::shared_ptr<semaphore_type> ready_;
+    std::shared_ptr<semaphore_type> start_units_;
     // Available units, and those of workers that have not yet started a job.
     std::size_t units_ = 0;
     job_id last_id_ = 0;
