@@ -81,9 +81,11 @@ asio::awaitable<void> share_late(shared_mutex_ptr mutex, int& grants)
 void wait_once(asio::io_context& context)
 {
     async_mutex mutex(context);
-    const auto guard = mutex.try_lock();
+    auto guard = mutex.try_lock();
     mutex.async_lock([](const turnstile::error_code&, async_mutex::guard_type) {});
+    guard->unlock();
     context.poll();
+    context.restart();
 }
 
 }  // namespace
