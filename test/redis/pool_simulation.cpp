@@ -99,7 +99,7 @@ BOOST_AUTO_TEST_CASE(every_fault_in_every_phase)
             options.locks = 1;
             options.most_faults = 3;
             options.ambush.emplace(phase_names[k], what);
-            for (options.seed = 1; options.seed <= 400 && coverage[i][k] == 0 && all_is_well();
+            for (options.seed = 1; options.seed <= 2000 && coverage[i][k] == 0 && all_is_well();
                  ++options.seed)
             {
                 BOOST_TEST_CONTEXT(name_of(what) << " while " << phase_names[k])

@@ -125,6 +125,11 @@ void simulation_world::start(std::size_t index)
     options.nonce = who.nonce;
     options.wake_prefix = "sim:0:wake:";
     options.grace = options_.grace;
+    if (!options_.equal_leases)
+    {
+        options.renew_fraction = 0.1 * (1 + dice_.below(4));
+        options.margin = std::chrono::milliseconds(1 + 33 * dice_.below(4));
+    }
     who.machine = std::make_unique<protocol_client>(options, options_.guards);
     who.renews = !chance(15);
     for (std::size_t lock = 0; lock < keys_.size(); ++lock)
