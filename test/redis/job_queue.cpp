@@ -212,6 +212,21 @@ BOOST_AUTO_TEST_CASE(a_closed_session_returns_its_jobs)
     BOOST_TEST((error_of(its.async_next(as_tuple(use_future))) == redis::errc::session_closed));
 }
 
+BOOST_AUTO_TEST_CASE(a_session_is_closed_after_the_answers_to_finished_jobs)
+{
+    tcp_proxy proxy(server.port());
+    queue.async_push("a", use_future).get();
+    redis::session other(context, undisturbed(proxy.url()), redis::session_thread::own);
+    redis::job_queue<std::string> its(other, "q");
+    auto job = its.async_next(use_future).get();
+    proxy.hold();
+    auto finished = job.async_finish(as_tuple(use_future));
+    auto closed = other.async_close(as_tuple(use_future));
+    proxy.resume();
+    BOOST_TEST((error_of(std::move(finished)) == error_code()));
+    BOOST_TEST((error_of(std::move(closed)) == error_code()));
+}
+
 BOOST_AUTO_TEST_CASE(workers_of_a_destroyed_context_use_up_no_attempt)
 {
     auto gone = std::make_unique<boost::asio::io_context>();

@@ -170,8 +170,8 @@ public:
      * @par Completion Signature
      * @code void(error_code) @endcode
      * @par Errors
-     * `errc::unknown_outcome` if the server could not be reached within the connect timeout. Releases and commits
-     * in progress then complete with it, too, and the locks are free when their leases expire.
+     * `errc::unknown_outcome` if the server could not be reached within the connect timeout. Releases, commits and
+     * ends of jobs in progress then complete with it, too, and the locks are free when their leases expire.
      * `errc::session_closed` if the session was closed before.
      * @par Immediate completion
      * Never.

@@ -201,9 +201,6 @@ void job_engine::finish_all(error_code waits, error_code others)
         client_.abandon_call(id);
         what->done->complete(others, {});
     }
-    for (const auto& [id, each] : std::exchange(ends_, {}))
-        if (each.second)
-            each.second->complete(others);
     for (const auto& [name, weak] : std::exchange(held_, {}))
     {
         if (const auto held = weak.lock())
@@ -217,10 +214,13 @@ void job_engine::finish_all(error_code waits, error_code others)
     perform();
 }
 
-void job_engine::stop()
+void job_engine::stop(error_code error)
 {
     is_over_ = true;
     timer_.cancel();
+    for (const auto& [id, each] : std::exchange(ends_, {}))
+        if (each.second)
+            each.second->complete(error);
 }
 
 // --- events of the connection -------------------------------------------------------------------

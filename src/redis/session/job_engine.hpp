@@ -192,12 +192,12 @@ public:
     /// Fails all operations, because the configuration has to be changed before the server can be used.
     void fail_after_connect_error(error_code obstacle);
 
-    /// Ends all operations: waits with one error, and operations with an unknown outcome with the other. Returns the
-    /// jobs if the connection lasts long enough.
+    /// Ends all operations but the ends of jobs: waits with one error, and operations with an unknown outcome with the
+    /// other. Returns the jobs if the connection lasts long enough.
     void finish_all(error_code waits, error_code others);
 
-    /// Performs nothing from now on.
-    void stop();
+    /// Performs nothing from now on. Ends of jobs that have not been answered complete with the error.
+    void stop(error_code error);
 
     [[nodiscard]] bool is_idle() const noexcept { return client_.is_idle(); }
 

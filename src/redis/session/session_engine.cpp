@@ -431,7 +431,7 @@ void session_engine::end_close(error_code error)
     while (!shrinking_.empty())
         finish_shrinking(shrinking_.begin()->first, ~std::uint64_t(), error);
     gates_.stop();
-    jobs_.stop();
+    jobs_.stop(error);
     if (replicas_)
         replicas_->close();
     connection_.close([self = shared_from_this(), error] { complete(self->closing_, error); });
