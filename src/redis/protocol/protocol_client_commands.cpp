@@ -23,7 +23,7 @@ constexpr std::size_t batch_size = 100;
 word_list protocol_client::words_of(const lease_options& options, std::string_view grace)
 {
     const auto claim = std::min(options.claim, options.lease).count();
-    // Waiters whose holder has died, and waiters of a condition, ask again after a lease, see arm_nudge(). The server
+    // Waiters whose holder has crashed, and waiters of a condition, ask again after a lease, see arm_nudge(). The server
     // must still know them then.
     const auto idle = std::max({options.idle, options.lease, shortest_idle_time}).count();
     auto result = word_list::of(options.lease.count(), std::to_string(claim).append(grace), idle);
