@@ -266,7 +266,9 @@ void job_world::strike(fault what, std::size_t victim)
     log("*** ", std::string(name_of(what)), ", client ", victim);
     const bool has_line = line && !line->broken;
     // The time until the server drops the old connection.
-    const world_time gone = chance(50) ? span(100, 50'000) : span(0, 3 * lease_);
+    // Drawn here, because the order in which the arguments of a call are evaluated depends on the build.
+    const world_time gone_late = span(0, 3 * lease_);
+    const world_time gone = chance(50) ? span(100, 50'000) : gone_late;
     switch (what)
     {
     case fault::cut:
@@ -280,12 +282,12 @@ void job_world::strike(fault what, std::size_t victim)
             return;
         // Commands in flight arrive late, and so do commands that the client sends until it notices.
         line->last_command = std::max(line->last_command, now_ + span(0, lease_));
-        return cut(line, span(100, 50'000), span(0, 3 * lease_));
+        return cut(line, span(100, 50'000), gone_late);
     case fault::half_open:
         if (!has_line)
             return;
         line->up = chance(50);
-        return cut(line, span(0, 2 * lease_), span(0, 3 * lease_));
+        return cut(line, span(0, 2 * lease_), gone_late);
     case fault::pause:
         return pause(victim);
     case fault::crash:

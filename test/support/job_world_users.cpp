@@ -176,8 +176,10 @@ std::vector<std::string> job_world::random_job()
     if (chance(20))
         options.delay(std::chrono::milliseconds(dice_.below(5000)));
     if (chance(25))
-        options.deduplicate("n" + std::to_string(dice_.below(3)),
-                            std::chrono::milliseconds(dice_.below(8000)));
+    {
+        const std::string name = "n" + std::to_string(dice_.below(3));
+        options.deduplicate(name, std::chrono::milliseconds(dice_.below(8000)));
+    }
     return push_arguments(options, payload);
 }
 
