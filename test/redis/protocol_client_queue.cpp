@@ -270,6 +270,20 @@ BOOST_AUTO_TEST_CASE(the_nudge_of_a_closed_lock_ends_with_its_connection)
     BOOST_TEST(sent() == "");
 }
 
+BOOST_AUTO_TEST_CASE(no_timer_remains_after_a_nudge_was_lost_with_its_connection)
+{
+    const attempt_id id = wait(5, 3s);
+    pass(3100ms);
+    BOOST_TEST(sent() == "nudge");
+    disconnect();
+    connect(2);
+    answer(queued(5, 3s));
+    cancel(id);
+    answer(say(status::cancelled));
+    BOOST_TEST(machine.is_idle());
+    BOOST_TEST(!machine.next_tick());
+}
+
 // --- grants -------------------------------------------------------------------------------------
 
 BOOST_AUTO_TEST_CASE(an_expired_grant_is_not_confirmed_again)
