@@ -237,16 +237,23 @@ BOOST_AUTO_TEST_CASE(a_closed_lock_is_forgotten_with_its_last_failed_waiter)
 }
 
 // A script looks at 64 waiters at most, and the last ones may be live.
-BOOST_AUTO_TEST_CASE(a_closed_lock_continues_what_its_last_command_has_left)
+struct closed_lock : connected_client
 {
-    release(hold(fence));
-    machine.close_lock(lock);
-    script_answer told = say(status::released);
-    told.more = true;
-    answer(told);
-    BOOST_TEST(sent() == "nudge");
+    closed_lock()
+    {
+        release(hold(fence));
+        machine.close_lock(lock);
+        script_answer told = say(status::released);
+        told.more = true;
+        answer(told);
+        BOOST_TEST(sent() == "nudge");
+    }
+};
+
+BOOST_FIXTURE_TEST_CASE(a_closed_lock_continues_what_its_last_command_has_left, closed_lock)
+{
     BOOST_TEST(!machine.is_idle());
-    told = say(status::gone);
+    script_answer told = say(status::gone);
     told.more = true;
     answer(told);
     BOOST_TEST(sent() == "nudge");
@@ -256,14 +263,8 @@ BOOST_AUTO_TEST_CASE(a_closed_lock_continues_what_its_last_command_has_left)
     BOOST_TEST(!machine.next_tick());
 }
 
-BOOST_AUTO_TEST_CASE(the_nudge_of_a_closed_lock_ends_with_its_connection)
+BOOST_FIXTURE_TEST_CASE(the_nudge_of_a_closed_lock_ends_with_its_connection, closed_lock)
 {
-    release(hold(fence));
-    machine.close_lock(lock);
-    script_answer told = say(status::released);
-    told.more = true;
-    answer(told);
-    BOOST_TEST(sent() == "nudge");
     disconnect();
     BOOST_TEST(machine.is_idle());
     connect(2);

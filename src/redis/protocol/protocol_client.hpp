@@ -192,7 +192,7 @@ public:
 
     [[nodiscard]] std::size_t contribution_count() const noexcept { return contributions_.size(); }
 
-    /// Whether the server has to do nothing more for this client.
+    /// Whether a session can be closed: the server has to do nothing more. Nobody waits for unanswered calls then.
     [[nodiscard]] bool is_idle() const noexcept
     {
         return attempts_.empty() && contributions_.empty() &&
