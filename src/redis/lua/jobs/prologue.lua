@@ -197,8 +197,8 @@ local function fate(member, how, finishes)
   return how == 'again' and token + 0 > now - memory and 'ok' or 'unknown'
 end
 
--- A connection that let a lease expire may belong to a suspended process. So its workers among the next ones wait no
--- longer: each of them would use up an attempt. Its session asks again when it learns of this.
+-- A connection that let a lease expire may belong to a suspended process, and each of its workers would use up an
+-- attempt. So those among the first ones wait no longer. The session learns of this, and lets them wait again.
 local function drop_workers(unresponsive)
   local dropped = {}
   for _, worker in ipairs(redis.call('ZRANGE', key .. '{idle}', 0, looks_at - 1)) do
