@@ -20,6 +20,7 @@
 #include <boost/test/unit_test.hpp>
 #include <chrono>
 #include <cstddef>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -27,6 +28,7 @@
 #include <support/owning_executor.hpp>
 #include <support/race.hpp>
 #include <thread>
+#include <turnstile/detail/job_backoff.hpp>
 #include <turnstile/job_queue.hpp>
 #include <utility>
 #include <vector>
@@ -520,6 +522,29 @@ BOOST_AUTO_TEST_CASE(a_payload_need_not_be_copyable)
     queue.async_push(std::make_unique<int>(7), asio::detached);
     context.run();
     BOOST_TEST(seen == 7);
+}
+
+BOOST_AUTO_TEST_CASE(a_back_off_doubles_up_to_its_limit)
+{
+    using duration = push_options::duration;
+    detail::job_backoff delays;
+    // The limits of the random delays before the first attempts, and before a late one.
+    const auto check =
+        [&](const push_options& options, const std::vector<duration>& limits, duration last)
+    {
+        const auto is_allowed = [](duration delay, duration limit)
+        { return delay >= limit / 2 && delay <= limit; };
+        for (std::size_t i = 0; i < limits.size(); ++i)
+            BOOST_TEST(
+                is_allowed(delays.after(static_cast<std::ptrdiff_t>(i + 1), options), limits[i]));
+        BOOST_TEST(
+            is_allowed(delays.after(std::numeric_limits<std::ptrdiff_t>::max(), options), last));
+    };
+    check(push_options().backoff(10ms, 50ms), {10ms, 20ms, 40ms, 50ms, 50ms}, 50ms);
+    check(push_options().backoff(0ms, 1ms), {0ms, 0ms, 0ms}, 0ms);
+    check(push_options().backoff(1ms, push_options::longest), {1ms, 2ms}, push_options::longest);
+    check(push_options().backoff(push_options::longest), {push_options::longest},
+          push_options::longest);
 }
 
 BOOST_AUTO_TEST_CASE(threads_finish_each_job_once)

@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <turnstile/push_options.hpp>
@@ -23,23 +22,22 @@ public:
     [[nodiscard]] push_options::duration after(std::ptrdiff_t attempts,
                                                const push_options& options) noexcept
     {
-        const auto first = options.backoff_first();
         const auto most = options.backoff_most();
-        // A double holds each duration that is possible, and more.
-        const double full =
-            std::min(std::ldexp(static_cast<double>(first.count()),
-                                static_cast<int>(std::min<std::ptrdiff_t>(attempts - 1, 64))),
-                     static_cast<double>(most.count()));
-        return push_options::duration(static_cast<std::int64_t>(std::ceil(full * random_part())));
+        auto full = options.backoff_first();
+        // After less than 64 doublings, any duration has reached any limit.
+        for (std::ptrdiff_t i = 1; i < std::min<std::ptrdiff_t>(attempts, 64); ++i)
+            full = std::min(2 * full, most);
+        return std::chrono::ceil<push_options::duration>(full * random_part());
     }
 
 private:
     /// A random number from 0.5 to 1. It only spreads repeated attempts, so a simple generator
-    /// suffices; <random> would take long to compile.
+    /// suffices; <random> and <cmath> would take long to compile.
     double random_part() noexcept
     {
         random_ = random_ * 6364136223846793005U + 1442695040888963407U;
-        return 0.5 + std::ldexp(static_cast<double>(random_ >> 32U), -33);
+        constexpr double range = std::uint64_t{1} << 32U;
+        return 0.5 + static_cast<double>(random_ >> 32U) / range / 2;
     }
 
     std::uint64_t random_ =

@@ -10,7 +10,6 @@
 #include <boost/asio/basic_waitable_timer.hpp>
 #include <boost/asio/system_executor.hpp>
 #include <chrono>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -322,7 +321,8 @@ public:
     {
         const lock_type lock(mutex_);
         if (const auto found = active_.find(key(token)); found != active_.end())
-            found->second->progress = std::isnan(fraction) ? 0 : std::clamp(fraction, 0.0, 1.0);
+            // Zero also for a number that is none.
+            found->second->progress = fraction > 0 ? std::min(fraction, 1.0) : 0;
     }
 
     error_code finish(std::uint64_t token)

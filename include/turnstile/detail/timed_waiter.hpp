@@ -10,7 +10,6 @@
 #include <boost/asio/associated_executor.hpp>
 #include <boost/asio/basic_waitable_timer.hpp>
 #include <chrono>
-#include <cmath>
 #include <concepts>
 #include <cstdint>
 #include <ratio>
@@ -191,7 +190,8 @@ template <class Target, class Rep, class Period>
 [[nodiscard]] Target saturated(const std::chrono::duration<Rep, Period>& d) noexcept
 {
     using target_rep = typename Target::rep;
-    const std::chrono::duration<long double, typename Target::period> approximate(d);
+    using approximate_type = std::chrono::duration<long double, typename Target::period>;
+    const approximate_type approximate(d);
     // A little less than the limits, since the approximate value is rounded.
     constexpr long double range = 1 - 1e-9L;
     if (approximate.count() >= static_cast<long double>(Target::max().count()) * range)
@@ -201,7 +201,7 @@ template <class Target, class Rep, class Period>
     if constexpr (!std::integral<target_rep>)
         return std::chrono::ceil<Target>(d);
     else if constexpr (!std::integral<Rep>)
-        return Target(static_cast<target_rep>(std::ceil(approximate.count())));
+        return std::chrono::ceil<Target>(approximate);
     else
     {
         // Divides before it multiplies. std::chrono::ceil() does the opposite, and may overflow.
@@ -209,9 +209,9 @@ template <class Target, class Rep, class Period>
         using wide = std::common_type_t<Rep, std::intmax_t>;
         const wide whole = static_cast<wide>(d.count()) / static_cast<wide>(factor::den);
         const wide rest = static_cast<wide>(d.count()) % static_cast<wide>(factor::den);
-        return Target(static_cast<target_rep>(whole * static_cast<wide>(factor::num)) +
-                      static_cast<target_rep>(
-                          std::ceil(static_cast<long double>(rest) * factor::num / factor::den)));
+        return Target(static_cast<target_rep>(whole * static_cast<wide>(factor::num))) +
+               std::chrono::ceil<Target>(
+                   approximate_type(static_cast<long double>(rest) * factor::num / factor::den));
     }
 }
 
