@@ -446,7 +446,7 @@ private:
             }
             catch (...)
             {
-                owned.set_changes(current.changes_of_failure());
+                owned.set_notification(current.notified_);
                 throw;
             }
         }

@@ -190,7 +190,7 @@ public:
             boost::throw_exception(system_error(turnstile::errc::invalid_count));
         auto made = detail::make_contribution(*condition.condition_, owned_->current(),
                                               detail::field_of_member<T>(of_state), number);
-        contributed_.push_back(made);
+        pending_.contribute(made);
         detail::add_to_member(value_, detail::field_of(*made), detail::amount_of(*made));
         return contribution_type(std::move(made));
     }
@@ -215,20 +215,13 @@ public:
             return false;
         if (!detail::is_of(*handle, *origin_->lock))
             boost::throw_exception(system_error(turnstile::errc::wrong_object));
-        // The server does not know a contribution before its commit.
-        if (std::erase(contributed_, handle) != 0)
-            mine = contribution_type();
-        else if (contains(withdrawn_, handle))
+        const detail::withdrawal result = pending_.withdraw(handle);
+        if (result == detail::withdrawal::repeated)
             return false;
-        // If the contribution is valid after the state has arrived, that state contains its amount. The
-        // server does not undo it while the lock is held.
-        else if (detail::is_valid(*handle))
-            withdrawn_.push_back(handle);
-        else
-        {
+        if (result != detail::withdrawal::at_commit)
             mine = contribution_type();
+        if (result == detail::withdrawal::lost)
             return false;
-        }
         detail::add_to_member(value_, detail::field_of(*handle), -detail::amount_of(*handle));
         return true;
     }
@@ -253,7 +246,7 @@ private:
         try
         {
             value_ = stored.empty() ? origin_->value : detail::from_fields<T>(stored);
-            loaded_ = detail::to_fields(value_);
+            pending_.set_loaded(detail::to_fields(value_));
         }
         catch (const redis_error& error)
         {
@@ -263,23 +256,11 @@ private:
         }
     }
 
-    template <class Element>
-    static bool contains(const std::vector<Element>& list, const Element& value)
-    {
-        for (const Element& each : list)
-            if (each == value)
-                return true;
-        return false;
-    }
-
     void note(const condition_type& condition, bool all)
     {
         if (!detail::is_of(*condition.condition_, *origin_->lock))
             boost::throw_exception(system_error(turnstile::errc::wrong_object));
-        std::pair notification(detail::key_of(*condition.condition_), all);
-        // One notification of all waiters at the commit is enough.
-        if (!all || !contains(notifications_, notification))
-            notifications_.push_back(std::move(notification));
+        pending_.notify(*condition.condition_, all);
     }
 
     /// Returns the changes since the state arrived, and forgets them.
@@ -287,36 +268,7 @@ private:
     {
         if (unreadable_)
             std::rethrow_exception(unreadable_);
-        detail::section_changes changes;
-        const detail::fields now = detail::to_fields(value_);
-        // The server adds a contribution only to a field that exists.
-        if (now != loaded_ || !contributed_.empty())
-        {
-            const detail::fields& stored = owned_->current().state();
-            for (const auto& [name, text] : now)
-            {
-                const auto before = loaded_.find(name);
-                // Fields that do not exist yet are written, too: a new state, or new members.
-                if (before == loaded_.end() || before->second != text || !stored.contains(name))
-                    changes.fields.emplace_back(name, text);
-            }
-            for (const auto& [name, text] : loaded_)
-                if (!now.contains(name))
-                    changes.fields.emplace_back(name, std::nullopt);
-        }
-        changes.notifications = std::exchange(notifications_, {});
-        changes.contributed = std::exchange(contributed_, {});
-        changes.withdrawn = std::exchange(withdrawn_, {});
-        return changes;
-    }
-
-    /// The notification that a dropped section passes to the next waiter.
-    [[nodiscard]] detail::section_changes changes_of_failure() const
-    {
-        detail::section_changes changes;
-        if (!notified_.empty())
-            changes.notifications.emplace_back(notified_, false);
-        return changes;
+        return pending_.take(detail::to_fields(value_), owned_->current().state());
     }
 
     /// The reason why the section cannot wait, if any.
@@ -378,12 +330,7 @@ private:
     detail::section_grant* owned_;
     std::shared_ptr<const origin> origin_;
     T value_;
-    /// The state as it arrived, in this program's format.
-    detail::fields loaded_;
-    std::vector<std::pair<std::string, bool>> notifications_;
-    /// The contributions that the next commit makes and withdraws.
-    std::vector<std::shared_ptr<detail::contribution_handle>> contributed_;
-    std::vector<std::shared_ptr<detail::contribution_handle>> withdrawn_;
+    detail::pending_changes pending_;
     /// The condition that the section waits on, and the one whose notification led to the current grant.
     std::string waits_on_;
     std::string notified_;

@@ -2,10 +2,12 @@
 // Distributed under the Boost Software License, Version 1.0.
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 
+#include <algorithm>
 #include <turnstile/redis/async_mutex.hpp>
 #include <turnstile/redis/detail/section_grant.hpp>
 
 #include "redis/objects/lock_support.hpp"
+#include "redis/session/contribution_handle.hpp"
 #include "redis/session/held_lock.hpp"
 #include "redis/session/session_core.hpp"
 
@@ -57,10 +59,126 @@ void start_transact(const std::shared_ptr<lock_handle>& lock,
     start(operation);
 }
 
-void start_commit(grant& owned, section_changes changes, done_handler handler)
+// --- what a section commits -----------------------------------------------------------------
+
+section_changes::section_changes() = default;
+section_changes::section_changes(section_changes&& other) noexcept = default;
+section_changes& section_changes::operator=(section_changes&& other) noexcept = default;
+section_changes::~section_changes() = default;
+
+pending_changes::pending_changes() = default;
+pending_changes::~pending_changes() = default;
+
+void pending_changes::set_loaded(std::map<std::string, std::string> loaded) noexcept
+{
+    loaded_ = std::move(loaded);
+}
+
+void pending_changes::notify(const condition_handle& condition, bool all)
+{
+    // One notification of all waiters at the commit is enough.
+    std::pair notification(condition.key, all);
+    if (!all || std::ranges::find(notifications_, notification) == notifications_.end())
+        notifications_.push_back(std::move(notification));
+}
+
+void pending_changes::contribute(std::shared_ptr<contribution_handle> made)
+{
+    contributed_.push_back(std::move(made));
+}
+
+withdrawal pending_changes::withdraw(const std::shared_ptr<contribution_handle>& handle)
+{
+    if (std::erase(contributed_, handle) != 0)
+        return withdrawal::uncommitted;
+    if (std::ranges::find(withdrawn_, handle) != withdrawn_.end())
+        return withdrawal::repeated;
+    // If the contribution is valid after the state has arrived, that state contains its amount. The server does
+    // not undo it while the lock is held.
+    if (!handle->valid())
+        return withdrawal::lost;
+    withdrawn_.push_back(handle);
+    return withdrawal::at_commit;
+}
+
+section_changes pending_changes::take(const std::map<std::string, std::string>& now,
+                                      const std::map<std::string, std::string>& stored)
+{
+    section_changes changes;
+    // The server adds a contribution only to a field that exists.
+    if (now != loaded_ || !contributed_.empty())
+    {
+        for (const auto& [name, text] : now)
+        {
+            const auto before = loaded_.find(name);
+            // Fields that do not exist yet are written, too: a new state, or new members.
+            if (before == loaded_.end() || before->second != text || !stored.contains(name))
+                changes.fields.emplace_back(name, text);
+        }
+        for (const auto& [name, text] : loaded_)
+            if (!now.contains(name))
+                changes.fields.emplace_back(name, std::nullopt);
+    }
+    changes.notifications = std::exchange(notifications_, {});
+    changes.contributed = std::exchange(contributed_, {});
+    changes.withdrawn = std::exchange(withdrawn_, {});
+    return changes;
+}
+
+// --- the lock of a section ------------------------------------------------------------------
+
+section_grant::section_grant() noexcept = default;
+
+section_grant::section_grant(grant granted)
+    : loss_(std::make_shared<boost::asio::cancellation_signal>())
+{
+    adopt(std::move(granted));
+}
+
+section_grant::section_grant(section_grant&&) noexcept = default;
+section_grant& section_grant::operator=(section_grant&&) noexcept = default;
+section_grant::~section_grant() = default;
+
+bool section_grant::valid() noexcept
+{
+    is_believed_lost_ = is_believed_lost_ || !granted_.valid();
+    return !is_believed_lost_;
+}
+
+boost::asio::cancellation_slot section_grant::lost() const noexcept
+{
+    return loss_ ? loss_->slot() : boost::asio::cancellation_slot();
+}
+
+void section_grant::adopt(grant granted)
+{
+    granted_ = std::move(granted);
+    is_believed_lost_ = false;
+    granted_.lost().assign(
+        [weak = std::weak_ptr(loss_)](boost::asio::cancellation_type type)
+        {
+            if (const auto loss = weak.lock())
+                loss->emit(type);
+        });
+}
+
+void section_grant::set_changes(section_changes changes) noexcept
+{
+    changes_ = std::move(changes);
+}
+
+void section_grant::set_notification(const std::string& key)
+{
+    changes_ = section_changes();
+    if (!key.empty())
+        changes_.notifications.emplace_back(key, false);
+}
+
+void section_grant::start_commit(done_handler handler)
 {
     const auto done = std::make_shared<completion<error_code>>(std::move(handler));
-    const auto held = owned.detach();
+    section_changes changes = is_believed_lost_ ? section_changes() : std::move(changes_);
+    const auto held = granted_.detach();
     if (!held)
         done->complete(turnstile::errc::empty_guard);
     else if (!held->end())

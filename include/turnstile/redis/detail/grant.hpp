@@ -191,6 +191,11 @@ void start_upgrade(const std::shared_ptr<lock_handle>& pool, grant& guard, std::
 /// The changes that a critical section of a monitor commits when it ends or waits.
 struct section_changes
 {
+    section_changes();
+    section_changes(section_changes&& other) noexcept;
+    section_changes& operator=(section_changes&& other) noexcept;
+    ~section_changes();
+
     /// The notified conditions, by the server's names, and whether all of their waiters are notified.
     std::vector<std::pair<std::string, bool>> notifications;
     /// The changed fields of the state; one without a value is removed.

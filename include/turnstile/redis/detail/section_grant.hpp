@@ -9,6 +9,7 @@
 #include <boost/asio/associator.hpp>
 #include <boost/asio/async_result.hpp>
 #include <boost/asio/cancellation_signal.hpp>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -21,8 +22,10 @@
 #include <turnstile/redis/session.hpp>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
-// The parts of a monitor's section that do not depend on the type of the state.
+// The parts of a monitor's section that do not depend on the type of the state. As much as possible stands in the
+// library, because each source file that includes this header would compile it.
 
 namespace turnstile::redis::detail {
 
@@ -40,13 +43,54 @@ namespace turnstile::redis::detail {
 /// Whether a condition belongs to a lock.
 [[nodiscard]] bool is_of(const condition_handle& condition, const lock_handle& lock) noexcept;
 
-/// Releases the grant and commits the changes, in one step; commits nothing if the lock was lost.
-void start_commit(grant& owned, section_changes changes, done_handler handler);
-
 /// Waits for a lock, unless the server can execute the proposed transaction. In that case, completes with
 /// neither an error nor a grant, and the proposal contains the result. The proposal may be null.
 void start_transact(const std::shared_ptr<lock_handle>& lock,
                     const std::shared_ptr<proposal>& proposed, lock_handler handler);
+
+/// What the withdrawal of a contribution by a section leads to.
+enum class withdrawal
+{
+    /// The section has made the contribution, and does not commit it.
+    uncommitted,
+    /// The commit of the section withdraws it.
+    at_commit,
+    /// The section has withdrawn it before.
+    repeated,
+    /// It was lost before.
+    lost,
+};
+
+/// What a running section commits when it ends or waits.
+class pending_changes
+{
+public:
+    pending_changes();
+    pending_changes(const pending_changes&) = delete;
+    pending_changes& operator=(const pending_changes&) = delete;
+    ~pending_changes();
+
+    /// Sets the state that arrived with the grant, in this program's format.
+    void set_loaded(std::map<std::string, std::string> loaded) noexcept;
+
+    /// Notifies a condition.
+    void notify(const condition_handle& condition, bool all);
+
+    /// Makes a contribution.
+    void contribute(std::shared_ptr<contribution_handle> made);
+
+    [[nodiscard]] withdrawal withdraw(const std::shared_ptr<contribution_handle>& handle);
+
+    /// Returns the changes that lead to the state @p now, and forgets them. The fields in @p stored exist.
+    [[nodiscard]] section_changes take(const std::map<std::string, std::string>& now,
+                                       const std::map<std::string, std::string>& stored);
+
+private:
+    std::map<std::string, std::string> loaded_;
+    std::vector<std::pair<std::string, bool>> notifications_;
+    std::vector<std::shared_ptr<contribution_handle>> contributed_;
+    std::vector<std::shared_ptr<contribution_handle>> withdrawn_;
+};
 
 /**
  * The lock of a running section: a sequence of grants, because the body may wait. Its release commits the
@@ -55,53 +99,34 @@ void start_transact(const std::shared_ptr<lock_handle>& lock,
 class section_grant
 {
 public:
-    section_grant() noexcept = default;
+    section_grant() noexcept;
+    explicit section_grant(grant granted);
 
-    explicit section_grant(grant granted)
-        : loss_(std::make_shared<boost::asio::cancellation_signal>())
-    {
-        adopt(std::move(granted));
-    }
-
-    section_grant(section_grant&&) noexcept = default;
-    section_grant& operator=(section_grant&&) noexcept = default;
-    ~section_grant() = default;
+    section_grant(section_grant&&) noexcept;
+    section_grant& operator=(section_grant&&) noexcept;
+    ~section_grant();
 
     [[nodiscard]] explicit operator bool() const noexcept { return static_cast<bool>(granted_); }
 
     /// Whether the lock is held. Once it has returned false, the section commits nothing, because the body
     /// may rely on that.
-    [[nodiscard]] bool valid() noexcept
-    {
-        is_believed_lost_ = is_believed_lost_ || !granted_.valid();
-        return !is_believed_lost_;
-    }
+    [[nodiscard]] bool valid() noexcept;
 
     /// Triggered when the current grant is lost; stays the same across waits.
-    [[nodiscard]] boost::asio::cancellation_slot lost() const noexcept
-    {
-        return loss_ ? loss_->slot() : boost::asio::cancellation_slot();
-    }
+    [[nodiscard]] boost::asio::cancellation_slot lost() const noexcept;
 
     /// The current grant.
     [[nodiscard]] grant& current() noexcept { return granted_; }
     [[nodiscard]] const grant& current() const noexcept { return granted_; }
 
     /// Replaces the grant after a wait.
-    void adopt(grant granted)
-    {
-        granted_ = std::move(granted);
-        is_believed_lost_ = false;
-        granted_.lost().assign(
-            [weak = std::weak_ptr(loss_)](boost::asio::cancellation_type type)
-            {
-                if (const auto loss = weak.lock())
-                    loss->emit(type);
-            });
-    }
+    void adopt(grant granted);
 
     /// Sets the changes to commit at the end.
-    void set_changes(section_changes changes) { changes_ = std::move(changes); }
+    void set_changes(section_changes changes) noexcept;
+
+    /// Sets that the end of the section only notifies a condition, if @p key is not empty.
+    void set_notification(const std::string& key);
 
     template <class CompletionToken>
     auto async_unlock(CompletionToken&& token)
@@ -127,15 +152,15 @@ private:
         void operator()(Handler&& handler) const
         {
             const auto executor = get_executor();
-            start_commit(owned_->granted_,
-                         owned_->is_believed_lost_ ? section_changes()
-                                                   : std::move(owned_->changes_),
-                         {std::forward<Handler>(handler), executor});
+            owned_->start_commit({std::forward<Handler>(handler), executor});
         }
 
     private:
         section_grant* owned_;
     };
+
+    /// Releases the grant and commits the changes, in one step; commits nothing if the lock was lost.
+    void start_commit(done_handler handler);
 
     std::shared_ptr<boost::asio::cancellation_signal> loss_;
     grant granted_;
