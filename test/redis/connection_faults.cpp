@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <chrono>
+#include <csignal>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -290,4 +291,40 @@ BOOST_AUTO_TEST_CASE(a_forked_child_sends_nothing_and_the_parent_continues)
     BOOST_TEST(server.cli({"GET", "counter"}) == "");
     BOOST_TEST(scene.seen.told == "c");
     scene.close();
+}
+
+BOOST_AUTO_TEST_CASE(a_forked_child_takes_no_answer_of_its_parent)
+{
+    const redis_server server;
+    for (const std::string& url : {server.url(), server.unix_url()})
+    {
+        connection_scene scene(config::from_url(url));
+        BOOST_REQUIRE(scene.until_told("c"));
+        int to_parent[2];
+        BOOST_REQUIRE(::pipe(to_parent) == 0);
+
+        std::cout.flush();
+        scene.context->notify_fork(boost::asio::execution_context::fork_prepare);
+        const pid_t child = ::fork();
+        if (child == 0)
+        {
+            scene.context->notify_fork(boost::asio::execution_context::fork_child);
+            scene.context->poll();
+            if (::write(to_parent[1], "", 1) == 1)
+                scene.context->run();
+            ::pause();
+        }
+        scene.context->notify_fork(boost::asio::execution_context::fork_parent);
+        char ready = 1;
+        BOOST_REQUIRE(::read(to_parent[0], &ready, 1) == 1);
+        for (int i = 0; i < 1000; ++i)
+            BOOST_REQUIRE(scene.ask({"ECHO", std::to_string(i)}).nodes.at(0).text ==
+                          std::to_string(i));
+        BOOST_TEST(scene.seen.told == "c");
+        ::kill(child, SIGKILL);
+        BOOST_TEST(::waitpid(child, nullptr, 0) == child);
+        for (const int end : to_parent)
+            ::close(end);
+        scene.close();
+    }
 }

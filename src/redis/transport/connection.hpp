@@ -52,8 +52,8 @@ struct server_info
  * connection; they may call any of its functions, but must not throw. No handler runs inside the call that passed it.
  *
  * @par Fork
- * In a forked process, a connection sends nothing: every command gets reply::status::unknown, and there are
- * no attempts to connect.
+ * In a forked process, a connection sends and reads nothing: every command gets reply::status::unknown, and there
+ * are no attempts to connect.
  */
 class connection
 {

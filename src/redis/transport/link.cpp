@@ -6,17 +6,22 @@
 
 #include <algorithm>
 #include <array>
+#include <boost/asio/execution/context.hpp>
+#include <boost/asio/execution_context.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/post.hpp>
+#include <boost/asio/query.hpp>
 #include <boost/asio/ssl/error.hpp>
 #include <boost/asio/ssl/stream.hpp>
 #include <boost/asio/strand.hpp>
 #include <boost/redis/connection.hpp>
 #include <cstddef>
 #include <fmt/format.h>
+#include <mutex>
 #include <openssl/err.h>
 #include <openssl/sslerr.h>
+#include <set>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -39,10 +44,64 @@ namespace {
 using boost::redis::any_adapter;
 using boost::redis::resp3::node_view;
 
+/// A user of a socket, which a forked child shares with its parent.
+class socket_user
+{
+public:
+    socket_user(const socket_user&) = delete;
+    socket_user& operator=(const socket_user&) = delete;
+
+    /// Stops to read and write, in a forked child.
+    virtual void abandon_socket() = 0;
+
+protected:
+    socket_user() = default;
+    ~socket_user() = default;
+};
+
+/// The users of sockets of a context. Asio lets a forked child continue their operations: it would read answers to its
+/// parent.
+class socket_users final : public asio::execution_context::service
+{
+public:
+    using key_type = socket_users;
+
+    struct list
+    {
+        std::mutex mutex;
+        std::set<socket_user*> users;
+    };
+
+    // Asio uses this member as the key of the service.
+    inline static asio::execution_context::id id;
+
+    explicit socket_users(asio::execution_context& context)
+        : service(context)
+    {
+    }
+
+    /// May outlive the service.
+    [[nodiscard]] const std::shared_ptr<list>& all() const noexcept { return all_; }
+
+private:
+    void shutdown() override {}
+
+    void notify_fork(asio::execution_context::fork_event event) override
+    {
+        if (event != asio::execution_context::fork_child)
+            return;
+        const std::lock_guard lock(all_->mutex);
+        for (socket_user* each : all_->users)
+            each->abandon_socket();
+    }
+
+    std::shared_ptr<list> all_ = std::make_shared<list>();
+};
+
 /// `Connection` is the connection of Boost.Redis for the type of the executor. The concrete type of a strand makes a
 /// command much cheaper, because Boost.Redis copies its executor about twenty times for each.
 template <class Connection>
-class redis_link final : public link
+class redis_link final : public link, private socket_user
 {
 public:
     using executor_type = typename Connection::executor_type;
@@ -59,6 +118,14 @@ public:
     {
         name_server(settings);
         connection_.set_receive_response(*this);
+        const std::lock_guard lock(users_->mutex);
+        users_->users.insert(this);
+    }
+
+    ~redis_link() override
+    {
+        const std::lock_guard lock(users_->mutex);
+        users_->users.erase(this);
     }
 
     void start() override
@@ -219,6 +286,8 @@ private:
             });
     }
 
+    void abandon_socket() override { connection_.cancel(); }
+
     void stopped(const error_code& why)
     {
         stopping_ = true;
@@ -255,6 +324,8 @@ private:
     }
 
     executor_type executor_;
+    std::shared_ptr<socket_users::list> users_ =
+        asio::use_service<socket_users>(asio::query(executor_, asio::execution::context)).all();
     std::shared_ptr<observer> observer_;
     std::string channel_;
     boost::redis::config settings_;
