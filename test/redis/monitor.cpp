@@ -268,6 +268,40 @@ BOOST_AUTO_TEST_CASE(a_state_of_another_kind_is_an_error)
     BOOST_TEST(owner() == "");
 }
 
+BOOST_AUTO_TEST_CASE(a_state_that_may_not_be_read_is_an_error_and_stays)
+{
+    const auto forbidden = make_error_code(redis::errc::missing_permission);
+    const auto try_to_change = [&]() -> task
+    {
+        const auto error =
+            co_await error_of([this] { return change([](section& s) { s->parts = 1; }); });
+        BOOST_TEST(error == forbidden);
+    };
+    const auto may_read = [this](const char* rule)
+    { server.run({"ACL", "SETUSER", "default", rule}); };
+    run(
+        [&, this]() -> task
+        {
+            co_await change([](section& s) { s->parts = 7; });
+            may_read("-hgetall");
+            co_await try_to_change();
+            // The server granted the lock before the script failed.
+            co_await until_so([this] { return owner().empty(); });
+            may_read("+hgetall");
+            auto body = [&, this](section&) -> task
+            {
+                start(try_to_change);
+                co_await until_so([this]
+                                  { return server.cli({"ZCARD", keys[0] + "{queue}"}) == "1"; });
+                may_read("-hgetall");
+            };
+            co_await guarded.async_with(body);
+            co_await until_so([this] { return owner().empty(); });
+            may_read("+hgetall");
+            co_await change([](section& s) { BOOST_TEST(s->parts == 7); });
+        });
+}
+
 // --- all or nothing -----------------------------------------------------------------------------
 
 BOOST_AUTO_TEST_CASE(a_body_that_throws_has_changed_nothing)

@@ -287,10 +287,8 @@ local function process_pending(s)
 end
 
 -- Returns the state of a monitor as in answers and messages: for each name and value, its length, a colon and the text.
--- Returns nil if the key has another type.
 local function contents(key)
-  local parts = redis.pcall('HGETALL', key)
-  if parts.err then return end
+  local parts = redis.call('HGETALL', key)
   for i, part in ipairs(parts) do parts[i] = format('%d:', #part) .. part end
   return table.concat(parts)
 end
@@ -402,9 +400,12 @@ local function grant_next(s, caller)
         renotify(s, id)
       else
         grant_to(s, id, 0)
-        local message, state = 'grant ' .. id .. ' ' .. s.fence .. ' ' .. s.deadline .. ' ' .. s.stamp, nil
-        if s.state then state = contents(s.state) end
-        if state and #state <= 4096 then message = message .. ' =' .. state end
+        local message = 'grant ' .. id .. ' ' .. s.fence .. ' ' .. s.deadline .. ' ' .. s.stamp
+        if s.state then
+          -- If this client may not read the state, the new holder reads it.
+          local read, state = pcall(function() return contents(s.state) end)
+          if read and #state <= 4096 then message = message .. ' =' .. state end
+        end
         redis.pcall('PUBLISH', channel(id), message)
         return
       end

@@ -142,11 +142,17 @@ void protocol_client::end_use(lock_id id)
 
 void protocol_client::end_with(attempt& it, attempt_failure reason, std::string_view text)
 {
+    report_failure(it, reason, text);
+    end_attempt(it.id);
+}
+
+void protocol_client::report_failure(const attempt& it, attempt_failure reason,
+                                     std::string_view text)
+{
     const bool is_about_keys = !text.empty() || reason == attempt_failure::wrong_type ||
                                reason == attempt_failure::foreign_layout;
     actions_.emplace_back(failed{it.bearer, reason, std::string(text),
                                  is_about_keys ? keys_of(it.lock) : std::string()});
-    end_attempt(it.id);
 }
 
 /// Finds an attempt by the number that its caller knows.
@@ -195,13 +201,19 @@ bool protocol_client::cancel(local_time now, attempt_id id)
         end_attempt(it.id);
         return true;
     }
+    it.transaction.unwanted = may_be_done;
+    withdraw(it);
+    return !may_be_done;
+}
+
+/// Lets the server forget an attempt.
+void protocol_client::withdraw(attempt& it)
+{
     dismiss_envoy(it);
     dequeue(it);
     clear_timers(it);
     it.current = phase::cancelling;
-    it.transaction.unwanted = may_be_done;
     proceed(it);
-    return !may_be_done;
 }
 
 attempt_id protocol_client::release(local_time now, attempt_id id, commit_request what)
@@ -267,7 +279,7 @@ void protocol_client::set_outside(local_time now, attempt_id id, std::int64_t ou
 void protocol_client::bequeath(attempt_id id, const std::string& permit)
 {
     if (holds(id))
-        find_by_bearer(id)->second.units.heir = "permit " + permit;
+        find_by_bearer(id)->second.units.heir = permit;
 }
 
 bool protocol_client::holds(attempt_id id) const

@@ -124,7 +124,7 @@ public:
     /// still states the former number.
     void set_outside(local_time now, attempt_id id, std::int64_t outside);
 
-    /// Names the permit that receives the units, before a release of all units: `ID LEASE CLIENT`.
+    /// Passes units to a permit, before a release of all units: `UNITS ID LEASE CLIENT`.
     void bequeath(attempt_id id, const std::string& permit);
 
     /// Starts a call to a pool. It ends with `called`. `number` is the number of units to add, or the new capacity.
@@ -225,6 +225,8 @@ private:
     void end_use(lock_id id);
     void erase_lock(std::map<lock_id, lock_state>::iterator lock);
     void end_with(attempt& it, attempt_failure reason, std::string_view text = {});
+    void report_failure(const attempt& it, attempt_failure reason, std::string_view text);
+    void withdraw(attempt& it);
     void proceed(attempt& it);
     void dequeue(attempt& it);
     void enqueue(attempt& it, const script_answer& answer, bool on_condition = false);

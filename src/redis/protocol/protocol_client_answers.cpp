@@ -143,10 +143,12 @@ void protocol_client::examine(lock_state& lock, const script_answer& answer, std
     if (is_damaged)
         actions_.emplace_back(reported{damage_text(lock.keys[0], error)});
     else
-        actions_.emplace_back(reported{
-            "the field '" + answer.bad_field + "' of the state at the key '" + lock.options.state +
-            "' is no whole number, so the server cannot undo a contribution to it; repair "
-            "the field, and the server undoes the contribution within a minute of use"});
+        actions_.emplace_back(reported{"the server cannot undo a contribution to the field '" +
+                                       answer.bad_field + "' of the state at the key '" +
+                                       lock.options.state +
+                                       "': it is no whole number, or a user of the server lacks a "
+                                       "permission; repair that, and the server undoes "
+                                       "the contribution within a minute of use"});
 }
 
 /// Treats an error that shows damaged keys as an answer, if the command need not be repeated.
@@ -238,7 +240,9 @@ std::string protocol_client::repeated_for(const unanswered_command& sent) const
             note(calls_, id);
         else if (sent.op == operation::contributions)
             note(contributions_, id);
-        else
+        else if (const auto found = attempts_.find(id);
+                 found != attempts_.end() &&
+                 (sent.op == operation::cancel || found->second.current != phase::cancelling))
             note(attempts_, id);
     return left < 2 ? first : first + " and " + std::to_string(left - 1) + " more";
 }
@@ -333,6 +337,8 @@ void protocol_client::on_release(attempt& it, const script_answer& answer)
         // Another server may lack changes of the first one, so its answer does not prove that the lock was lost.
         else if (answer.status == status::lost && it.server == server_)
             result = release_result::lost;
+        else if (answer.status == status::missing)
+            result = release_result::missing;
         actions_.emplace_back(released{it.bearer, result, {}});
     }
     end_attempt(it.id);
@@ -460,10 +466,11 @@ void protocol_client::resync_waiters(lock_id id)
 
 void protocol_client::on_refused(attempt& it, operation op, std::string_view text)
 {
+    // A script that fails in the middle may have done its work before the error.
+    const bool failed_inside = text.find(" script: ") != std::string_view::npos;
     if (op == operation::transact)
     {
-        // A script that fails in the middle may have executed the transaction before the error.
-        if (text.find(" script: ") == std::string_view::npos)
+        if (!failed_inside)
             it.doubtful = --it.transaction.tries != 0;
         if (it.transaction.unwanted)
             return abandon_transaction(it, it.doubtful ? attempt_failure::unknown
@@ -475,6 +482,13 @@ void protocol_client::on_refused(attempt& it, operation op, std::string_view tex
     {
         if (it.doubtful && it.current < phase::held)
             return end_with(it, attempt_failure::unknown, text);
+        // The server may know the attempt all the same, or has granted the lock.
+        if ((it.current == phase::joining && failed_inside) ||
+            (it.current == phase::confirming && op == operation::fetch))
+        {
+            report_failure(it, attempt_failure::refused, text);
+            return withdraw(it);
+        }
         if (it.current == phase::joining || (op == operation::resync && it.current < phase::held))
             return end_with(it, attempt_failure::refused, text);
         // Until the server confirms the cancellation, it may still grant the lock, for a claim lease each time.
@@ -484,8 +498,10 @@ void protocol_client::on_refused(attempt& it, operation op, std::string_view tex
         if (it.current == phase::releasing)
         {
             if (it.wants.takes)
-                return end_with(
-                    it, it.doubtful ? attempt_failure::unknown : attempt_failure::refused, text);
+                return end_with(it,
+                                it.doubtful || failed_inside ? attempt_failure::unknown
+                                                             : attempt_failure::refused,
+                                text);
             // The server refuses the commit, but the lock is released all the same.
             if (op == operation::commit)
             {
