@@ -59,6 +59,13 @@ public:
         return change("pool_permit", call, {"free", fence, ""});
     }
     words read() { return run("pool_states", common()); }
+    /// Releases units of a session, of which a permit keeps some, and some stay outside.
+    words keep(const std::string& id, const std::string& fence, std::int64_t left,
+               const std::string& heir)
+    {
+        return run("pool_release", {"w:", id, fence, "slot", lease, claim, idle,
+                                    std::to_string(capacity), "-1", std::to_string(left), heir});
+    }
     /// The parts of the answer, and for the first one its words.
     words detail(int limit = 100)
     {
@@ -142,6 +149,15 @@ BOOST_AUTO_TEST_CASE(a_semaphore_is_created_once)
     TEST_WORDS(enlist(3, "call"), "ok", "3", "0", "0", "0", "0", "0");
 }
 
+BOOST_AUTO_TEST_CASE(a_repeated_creation_does_not_restore_a_removed_semaphore)
+{
+    enlist(3, "call");
+    delist();
+    TEST_WORDS(enlist(3, "call"), "ok", "3", "0", "0", "0", "0", "0");
+    BOOST_TEST(read()[0] == "missing");
+    BOOST_TEST(!store.exists("index"));
+}
+
 BOOST_AUTO_TEST_CASE(creation_of_a_semaphore_that_exists_serves_its_waiters)
 {
     enlist(2);
@@ -221,6 +237,7 @@ BOOST_AUTO_TEST_CASE(holder_of_a_removed_semaphore_takes_no_units_of_the_next_on
             begin_grace(10s);
         enlist(has_grace ? 1 : 3);
         BOOST_TEST(resync("a#1.1", "a#2.1", fence, 2)[0] == "unknown");
+        BOOST_TEST(release("a#2.1", fence)[0] == "missing");
         BOOST_TEST(read()[1] == (has_grace ? "1" : "3"));
         delist();
     }
@@ -361,6 +378,30 @@ BOOST_AUTO_TEST_CASE(repeated_units_are_taken_once)
     BOOST_TEST(take(1, "p", "other") == first, boost::test_tools::per_element());
     pass(500ms);
     BOOST_TEST(read()[1] == "2");
+}
+
+BOOST_AUTO_TEST_CASE(a_permit_that_has_ended_is_not_reported_again)
+{
+    enlist(1);
+    take(1, "p", "call");
+    pass(2s);
+    TEST_WORDS(take(1, "p", "call"), "busy", "1", "0", "0", "0", "1", "0");
+}
+
+BOOST_AUTO_TEST_CASE(units_of_a_session_are_kept_partly)
+{
+    enlist(6);
+    release("b#1.1", std::stoll(acquire("b#1.1", 1)[2]), "slot");
+    for (const int left : {0, 1})
+    {
+        const std::string fence = acquire("a#1.1", 5)[2];
+        for (int calls = 0; calls < 2; ++calls)
+        {
+            BOOST_TEST(keep("a#1.1", fence, left, "3 p 1000 a client")[0] == "released");
+            TEST_WORDS(read(), "ok", std::to_string(3 - left), "0", "1", "0", "0", "0");
+        }
+        TEST_WORDS(release_permit("p"), "ok", std::to_string(6 - left), "0", "0", fence, "3", "0");
+    }
 }
 
 BOOST_AUTO_TEST_CASE(tokens_of_permits_rise_with_those_of_sessions)

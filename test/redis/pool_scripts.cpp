@@ -445,6 +445,15 @@ BOOST_AUTO_TEST_CASE(an_old_loss_is_forgotten)
     BOOST_TEST(release("a#1.1", fence)[0] == "unknown");
 }
 
+BOOST_AUTO_TEST_CASE(the_outcome_of_a_grant_is_unknown_after_its_keys_were_deleted)
+{
+    const std::int64_t fence = fence_of(acquire("a#1.1", 1));
+    store.clear();
+    pass(1ms);
+    acquire("b#1.1", 1);
+    BOOST_TEST(release("a#1.1", fence)[0] == "unknown");
+}
+
 // --- units outside ------------------------------------------------------------------------------
 
 BOOST_AUTO_TEST_CASE(units_that_are_left_outside_do_not_become_available)

@@ -167,6 +167,21 @@ BOOST_AUTO_TEST_CASE(granted_units_are_kept_beyond_their_session)
         (get(directory.async_free("a", kept.fencing_token)).status == directory_status::unheld));
 }
 
+BOOST_AUTO_TEST_CASE(the_rest_of_units_that_are_released_or_forgotten_can_be_kept)
+{
+    get(directory.async_create("a", 6));
+    auto [error, units] = directory.find("a")->async_acquire(6, as_result).get();
+    BOOST_TEST(!error);
+    units.split(1).forget();
+    auto released = units.split(2).async_release(as_result);
+    const auto kept = get(directory.async_keep("a", units, listed_permit_options(1h, "client")));
+    BOOST_TEST(kept.units == 3);
+    BOOST_TEST(!std::get<0>(released.get()));
+    BOOST_TEST(get(directory.async_read("a")).state.value == 2);
+    BOOST_TEST(get(directory.async_release("a", kept.permit)).units == 3);
+    BOOST_TEST(get(directory.async_read("a")).state.value == 5);
+}
+
 BOOST_AUTO_TEST_CASE(granted_units_are_taken_for_good)
 {
     get(directory.async_create("a", 2));

@@ -269,6 +269,7 @@ void permit_grant::start_keep(permit_grant owned, std::string_view key, std::str
     if (heir.empty())
         return release_part(part, true, done);
     held->subtract_units(part.units, false);
+    heir = std::to_string(part.units) + ' ' + heir;
     if (!held->end())
         done->complete(turnstile::errc::lost);
     else if (!held->lock->core->post([held, heir = std::move(heir), done](session_engine& engine)

@@ -104,6 +104,8 @@ enum class release_result
     unknown,
     /// The server refused to run the script.
     refused,
+    /// The object was removed.
+    missing,
 };
 
 /// Why an attempt failed.

@@ -128,11 +128,11 @@ void protocol_client::send_release(attempt& it)
     auto arguments = word_list::of(options_.wake_prefix, is_pool ? ids_of(it) : id_of(it), it.fence,
                                    has_slot ? slot_of(it) : std::string());
     append_options(arguments, lock);
-    if (is_pool && !it.units.heir.empty())
-        arguments.add(it.units.heir);
-    else if (is_pool)
+    if (is_pool)
         arguments.add(it.units.outside);
-    else if (it.run.handed_over != 0)
+    if (!it.units.heir.empty())
+        arguments.add(it.units.heir);
+    if (it.run.handed_over != 0)
         arguments.add(it.fence + it.run.handed_over);
     send(operation::release, it.lock, it.id, lock.all_keys, std::move(arguments));
 }

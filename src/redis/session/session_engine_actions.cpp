@@ -100,6 +100,8 @@ error_code error_of(release_result result)
         return turnstile::errc::lost;
     case release_result::unknown:
         return errc::unknown_outcome;
+    case release_result::missing:
+        return errc::no_such_object;
     case release_result::refused:
         break;
     }

@@ -4,7 +4,8 @@
 -- ARGV       prefix, lease ms, claim ms, idle ms, capacity, name of the call, name of the call before it in its slot,
 --            units, id of the permit (empty: for good), its lease ms, its client
 -- returns    ok | busy | missing | foreign | wrongtype; see conclude(), the fence is that of the permit
--- repeated   answers ok, and takes nothing, until another call in the slot has changed something
+-- repeated   answers ok, or busy if the permit has ended, and takes nothing, until another call in the slot has changed
+--            something
 -- wakes      waiters of the queue, as long as the first one fits
 -- complexity O(log holders)
 -- flags: none
@@ -15,6 +16,7 @@ if s.head then grant_next(s) end
 local units, id, status, fence = tonumber(ARGV[8]), ARGV[9], 'ok', nil
 if is_repeated() then
   fence = select(2, holding(s, id))
+  if id ~= '' and not fence then status = 'busy' end
 elseif s.head or not fits(s, units) then
   status = 'busy'
 elseif id == '' then

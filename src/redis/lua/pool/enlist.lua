@@ -4,14 +4,14 @@
 -- ARGV       prefix, lease ms, claim ms, idle ms, capacity, name of the call, name of the call before it in its slot,
 --            name of the pool, available units
 -- returns    ok | exists | foreign | wrongtype; see conclude()
--- repeated   answers ok, until another call in the slot has changed something
+-- repeated   answers ok, also if the pool was removed, until another call in the slot has changed something
 -- wakes      if the pool exists, waiters of its queue, as long as the first one fits
 -- complexity O(log pools)
 -- flags: none
 local s, why = open(KEYS[1], read_clock(), ARGV[3], ARGV[5], text(ARGV[5] - ARGV[9]))
 if not s then return why end
 local status = 'ok'
-if s.fresh then
+if s.fresh and not is_repeated() then
   -- A negative origin keeps the pool for ever, as if its capacity had been set, see save().
   s.origin = -s.capacity
   redis.call('ZADD', KEYS[2], 0, ARGV[8])

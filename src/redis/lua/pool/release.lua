@@ -3,9 +3,9 @@
 -- KEYS       pool
 -- ARGV       prefix, ids (all by which the server may know the holder, separated by commas), fence, slot (empty: the
 --            release is not remembered), lease ms, claim ms, idle ms, capacity, units outside, units that the holder
---            leaves outside (they are not available, although they have no holder; `permit ID LEASE CLIENT`: a permit
---            receives all units)
--- returns    released | lost | unknown | foreign | missing | wrongtype
+--            leaves outside (they are not available, although they have no holder. Perhaps `UNITS ID LEASE CLIENT`: a
+--            permit, and the number of units that it receives)
+-- returns    released | lost | unknown | foreign | missing (also if the pool is younger than the grant) | wrongtype
 -- repeated   answers as the first call did, until the slot is used for another release
 -- wakes      waiters of the queue, as long as the first one fits
 -- complexity O(log waiters + log holders)
@@ -21,7 +21,7 @@ local units, its = string.match(read[2] or '', '^(%d+) (%d+) 0$')
 local held, fences, clock, rest, expiry, claim, skew, capacity = string.match(read[1] or '',
   '^2 (%d+) (%d+ %d+) (%d+) (%-?%d+ (%d+) (%d+) (%d+) 0 %- (%d+) .*)$')
 local now = wall + (skew or 0)
-if held and its == ARGV[3] and ARGV[10] == '0' and capacity ~= '268435456' and its % 64 ~= 0 and
+if held and its == ARGV[3] and ARGV[10] == '0' and not ARGV[11] and capacity ~= '268435456' and its % 64 ~= 0 and
   (claim == ARGV[6] or claim + 0 >= (tonumber(ARGV[6]) or 1 / 0)) and clock + 0 <= now and
   expiry + 0 >= now + (lease + ARGV[7] / 2) * 1000 then
   local holders = key .. '{holders}'
@@ -40,7 +40,7 @@ end
 local fence = tonumber(ARGV[3])
 local s, why = open(key, wall, ARGV[6], ARGV[8], ARGV[9], read[1])
 if not s then return why end
-local heir, span, client = string.match(ARGV[10], '^permit (%S+) (%d+) (.*)$')
+local kept, heir, span, client = string.match(ARGV[11] or '', '^(%d+) (%S+) (%d+) (.*)$')
 local result
 for id in string.gmatch(ARGV[2], '[^,]+') do
   local units, its, left = holding(s, id)
@@ -52,10 +52,11 @@ for id in string.gmatch(ARGV[2], '[^,]+') do
     end
     drop(s, id, units)
     if heir then
-      s.held = s.held + units
-      issue(s, heir, units, fence, span, client)
+      kept = math.min(kept, units)
+      s.held = s.held + kept
+      issue(s, heir, kept, fence, span, client)
     end
-    move(s, (heir and 0 or tonumber(ARGV[10])) - left)
+    move(s, tonumber(ARGV[10]) - left)
     result = 'released'
   end
 end
@@ -63,4 +64,6 @@ expire_grants(s)
 mark_responsive(s, string.match(ARGV[2], '[^,]*$'))
 if s.head then grant_next(s) end
 save(s, lease, ARGV[7])
-return result and answer(s, result) or answer(s, outcome_of_grant(s, fence, slot))
+if result then return answer(s, result) end
+-- A pool of a directory that is younger than the grant is another one, with the name of a former one.
+return ARGV[9] == '-1' and s.born > fence and 'missing' or answer(s, outcome_of_grant(s, fence, slot))
