@@ -22,6 +22,7 @@
 #include <support/tcp_proxy.hpp>
 #include <sys/wait.h>
 #include <turnstile/redis/async_mutex.hpp>
+#include <turnstile/redis/semaphore_directory.hpp>
 #include <unistd.h>
 #include <vector>
 
@@ -32,6 +33,7 @@ namespace data = boost::unit_test::data;
 using namespace std::chrono_literals;
 using turnstile::redis::async_mutex;
 using turnstile::redis::config;
+using turnstile::redis::errc;
 using turnstile::redis::session;
 using turnstile::redis::session_thread;
 using turnstile::test::attempt;
@@ -256,6 +258,63 @@ BOOST_DATA_TEST_CASE(a_session_thread_renews_leases_while_the_context_is_blocked
         BOOST_TEST(rival->result() == "held");
         BOOST_TEST(!holder.value().valid());
     }
+}
+
+// The server never answers, so the end of the session has to complete the operations, by local steps only.
+BOOST_DATA_TEST_CASE(a_destroyed_session_completes_its_operations,
+                     data::make({false, true}) * data::make({false, true}), own, closes)
+{
+    redis_server server;
+    asio::io_context context;
+    auto s = std::make_unique<session>(context, undisturbed(server.url()),
+                                       own ? session_thread::own : session_thread::shared);
+    async_mutex mutex(*s, "a");
+    async_mutex held(*s, "b");
+    turnstile::redis::semaphore_directory directory(*s, "c");
+    const auto end_of = [&](const auto& what)
+    {
+        BOOST_TEST(until(
+            [&]
+            {
+                drain(context);
+                return what.state() != "waiting";
+            }));
+        return what.state();
+    };
+    guard_attempt holder;
+    start(path::handler, context, holder, [&] { return held.async_lock(); });
+    BOOST_REQUIRE(end_of(holder) == "done");
+
+    server.pause();
+    guard_attempt lock;
+    attempt<> release;
+    attempt<> ping;
+    attempt<turnstile::redis::lock_status> inspection;
+    attempt<std::size_t> removal;
+    attempt<turnstile::redis::semaphore_answer> creation;
+    attempt<turnstile::redis::semaphore_page> list;
+    attempt<> close;
+    start(path::handler, context, lock, [&] { return mutex.async_lock(); });
+    start(path::handler, context, release, [&] { return holder.value().async_unlock(); });
+    start(path::handler, context, ping, [&] { return s->async_ping(); });
+    start(path::handler, context, inspection, [&] { return mutex.async_inspect(); });
+    start(path::handler, context, removal, [&] { return mutex.async_break(); });
+    start(path::handler, context, creation, [&] { return directory.async_create("d", 1); });
+    start(path::handler, context, list, [&] { return directory.async_list("", 10); });
+    if (closes)
+        start(path::handler, context, close, [&] { return s->async_close(); });
+    s.reset();
+
+    const std::string unknown = make_error_code(errc::unknown_outcome).message();
+    const std::string session_closed = make_error_code(errc::session_closed).message();
+    BOOST_TEST(end_of(lock) == (closes ? session_closed : "aborted"));
+    BOOST_TEST(end_of(release) == "aborted");
+    BOOST_TEST(end_of(ping) == make_error_code(errc::unreachable).message());
+    BOOST_TEST(end_of(inspection) == unknown);
+    BOOST_TEST(end_of(removal) == unknown);
+    BOOST_TEST(end_of(creation) == unknown);
+    BOOST_TEST(end_of(list) == unknown);
+    BOOST_TEST(end_of(close) == (closes ? "aborted" : "idle"));
 }
 
 // A thread must not confuse a destroyed context with a new one at the same address.

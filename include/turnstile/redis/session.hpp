@@ -65,9 +65,9 @@ enum class session_thread
  * The session keeps trying, and operations work again once an attempt succeeds.
  *
  * @par Lifetime
- * When the session is destroyed, operations complete with `operation_aborted`, and locks stay held until
- * their leases expire. To release them, call @ref async_close before. Guards and mutexes may outlive the
- * session; the guards are then invalid.
+ * When the session is destroyed, operations complete with `operation_aborted`, or with the error of a connection that
+ * breaks before the answer. Locks stay held until their leases expire. To release them, call @ref async_close before.
+ * Guards and mutexes may outlive the session; the guards are then invalid.
  *
  * @par Fork
  * A forked process cannot use the session of its parent: operations complete with `errc::session_closed`.

@@ -8,7 +8,6 @@
 #include <boost/asio/strand.hpp>
 #include <boost/asio/system_executor.hpp>
 #include <boost/asio/thread_pool.hpp>
-#include <functional>
 #include <new>
 #include <thread>
 #include <turnstile/redis/session.hpp>
@@ -61,15 +60,9 @@ session_core::~session_core()
     rest = evict();
 }
 
-void session_core::stop(std::function<void()> then)
+void session_core::stop()
 {
-    post(
-        [then = std::move(then)](session_engine& engine)
-        {
-            engine.abandon();
-            if (then)
-                then();
-        });
+    post([](session_engine& engine) { engine.abandon(); });
     std::shared_ptr<void> rest;
     const std::lock_guard lock(life_->mutex);
     rest = evict();
@@ -106,7 +99,8 @@ public:
     own_thread(const own_thread&) = delete;
     own_thread& operator=(const own_thread&) = delete;
 
-    /// Joins the thread, which ends after stop() or when there is no more work.
+    /// Waits until the thread has no more work. The end of a session completes its operations in several steps, so a
+    /// stop of the context would drop some of their handlers.
     ~own_thread()
     {
         work_.reset();
@@ -114,8 +108,6 @@ public:
     }
 
     [[nodiscard]] executor_type executor() { return context_.get_executor(); }
-
-    void stop() { context_.stop(); }
 
 private:
     boost::asio::io_context context_{1};
@@ -143,8 +135,7 @@ session::~session()
         kept->emplace_back(std::move(thread_));
         return;
     }
-    // Stops the thread from the engine's strand, so that functions that were posted earlier run first.
-    core_->stop(thread_ ? [thread = thread_.get()] { thread->stop(); } : std::function<void()>());
+    core_->stop();
 }
 
 session::executor_type session::get_executor() const noexcept

@@ -6,7 +6,6 @@
 #define TURNSTILE_SRC_REDIS_SESSION_SESSION_CORE_HPP
 
 #include <boost/asio/any_io_executor.hpp>
-#include <functional>
 #include <memory>
 #include <mutex>
 #include <turnstile/redis/session.hpp>
@@ -48,8 +47,8 @@ public:
         return true;
     }
 
-    /// Ends the engine, and then calls a function on its strand. Later posts have no effect.
-    void stop(std::function<void()> then);
+    /// Ends the engine, on its strand. Later posts have no effect.
+    void stop();
 
     /// Whether this process was forked from the one that made the session.
     [[nodiscard]] bool is_forked() const { return fork_.is_forked(); }
