@@ -22,6 +22,8 @@
 #include <support/tcp_proxy.hpp>
 #include <sys/wait.h>
 #include <turnstile/redis/async_mutex.hpp>
+#include <turnstile/redis/async_semaphore.hpp>
+#include <turnstile/redis/event.hpp>
 #include <turnstile/redis/semaphore_directory.hpp>
 #include <unistd.h>
 #include <vector>
@@ -32,6 +34,7 @@ namespace asio = boost::asio;
 namespace data = boost::unit_test::data;
 using namespace std::chrono_literals;
 using turnstile::redis::async_mutex;
+using turnstile::redis::async_semaphore;
 using turnstile::redis::config;
 using turnstile::redis::errc;
 using turnstile::redis::session;
@@ -158,6 +161,19 @@ void destroy_in_every_order(session_thread thread)
     }
 }
 
+/// Runs a context until an attempt has ended, and returns its state.
+template <class T>
+std::string end_of(asio::io_context& context, const attempt<T>& what)
+{
+    BOOST_TEST(until(
+        [&]
+        {
+            drain(context);
+            return what.state() != "waiting";
+        }));
+    return what.state();
+}
+
 /// Runs a function in a forked process. Returns whether the function returned true there.
 template <class Function>
 bool in_a_child(asio::io_context& context, Function function)
@@ -260,6 +276,42 @@ BOOST_DATA_TEST_CASE(a_session_thread_renews_leases_while_the_context_is_blocked
     }
 }
 
+BOOST_DATA_TEST_CASE(a_handler_on_another_executor_does_not_need_the_fallback_executor,
+                     data::make({false, true}), destroys)
+{
+    const redis_server server;
+    asio::io_context context;
+    // Nothing runs it.
+    auto blocked = std::make_unique<asio::io_context>();
+    session s(*blocked, undisturbed(server.url()), session_thread::own);
+    async_semaphore semaphore(s, "a", 0, 10);
+    turnstile::redis::event event(s, "b", turnstile::event_reset::automatic);
+    turnstile::redis::semaphore_directory directory(s, "c");
+    attempt<turnstile::redis::semaphore_answer> creation;
+    start(path::handler, context, creation, [&] { return directory.async_create("d", 3); });
+    BOOST_TEST(end_of(context, creation) == "done");
+    const auto found = directory.find("d");
+    attempt<async_semaphore::permit_type> permit;
+    start(path::handler, context, permit, [&] { return found->async_acquire(2); });
+    BOOST_TEST(end_of(context, permit) == "done");
+
+    attempt<> release;
+    attempt<> change;
+    attempt<> set;
+    attempt<turnstile::redis::semaphore_answer> keep;
+    start(path::handler, context, release, [&] { return semaphore.async_release(2); });
+    start(path::handler, context, change, [&] { return semaphore.async_set_capacity(12); });
+    start(path::handler, context, set, [&] { return event.async_set(); });
+    start(path::handler, context, keep,
+          [&] { return directory.async_keep("d", permit.value(), {60s, "e"}); });
+    if (destroys)
+        blocked.reset();
+    BOOST_TEST(end_of(context, release) == "done");
+    BOOST_TEST(end_of(context, change) == "done");
+    BOOST_TEST(end_of(context, set) == "done");
+    BOOST_TEST(end_of(context, keep) == "done");
+}
+
 // The server never answers, so the end of the session has to complete the operations, by local steps only.
 BOOST_DATA_TEST_CASE(a_destroyed_session_completes_its_operations,
                      data::make({false, true}) * data::make({false, true}), own, closes)
@@ -271,19 +323,9 @@ BOOST_DATA_TEST_CASE(a_destroyed_session_completes_its_operations,
     async_mutex mutex(*s, "a");
     async_mutex held(*s, "b");
     turnstile::redis::semaphore_directory directory(*s, "c");
-    const auto end_of = [&](const auto& what)
-    {
-        BOOST_TEST(until(
-            [&]
-            {
-                drain(context);
-                return what.state() != "waiting";
-            }));
-        return what.state();
-    };
     guard_attempt holder;
     start(path::handler, context, holder, [&] { return held.async_lock(); });
-    BOOST_REQUIRE(end_of(holder) == "done");
+    BOOST_REQUIRE(end_of(context, holder) == "done");
 
     server.pause();
     guard_attempt lock;
@@ -307,14 +349,14 @@ BOOST_DATA_TEST_CASE(a_destroyed_session_completes_its_operations,
 
     const std::string unknown = make_error_code(errc::unknown_outcome).message();
     const std::string session_closed = make_error_code(errc::session_closed).message();
-    BOOST_TEST(end_of(lock) == (closes ? session_closed : "aborted"));
-    BOOST_TEST(end_of(release) == "aborted");
-    BOOST_TEST(end_of(ping) == make_error_code(errc::unreachable).message());
-    BOOST_TEST(end_of(inspection) == unknown);
-    BOOST_TEST(end_of(removal) == unknown);
-    BOOST_TEST(end_of(creation) == unknown);
-    BOOST_TEST(end_of(list) == unknown);
-    BOOST_TEST(end_of(close) == (closes ? "aborted" : "idle"));
+    BOOST_TEST(end_of(context, lock) == (closes ? session_closed : "aborted"));
+    BOOST_TEST(end_of(context, release) == "aborted");
+    BOOST_TEST(end_of(context, ping) == make_error_code(errc::unreachable).message());
+    BOOST_TEST(end_of(context, inspection) == unknown);
+    BOOST_TEST(end_of(context, removal) == unknown);
+    BOOST_TEST(end_of(context, creation) == unknown);
+    BOOST_TEST(end_of(context, list) == unknown);
+    BOOST_TEST(end_of(context, close) == (closes ? "aborted" : "idle"));
 }
 
 // A thread must not confuse a destroyed context with a new one at the same address.

@@ -308,8 +308,9 @@ void start_call(const std::shared_ptr<lock_handle>& pool, call_kind what, std::i
 void start_change(const std::shared_ptr<lock_handle>& pool, call_kind what, std::int64_t number,
                   done_handler handler)
 {
+    // On the way to the handler, nothing may depend on another executor, which may not run.
+    const auto executor = handler.executor();
     const auto done = std::make_shared<completion<error_code>>(std::move(handler));
-    const auto executor = executor_of(*pool);
     start_call(
         pool, what, number,
         {[done](const error_code& error, std::int64_t) { done->complete(error); }, executor});

@@ -289,6 +289,8 @@ void start_call(const std::shared_ptr<directory_handle>& directory, directory_ca
 void start_keep(const std::shared_ptr<directory_handle>& directory, directory_call call,
                 permit_grant units, directory_answer_handler handler)
 {
+    // The step between the commands must not depend on another executor, which may not run.
+    const auto executor = handler.executor();
     const auto done =
         std::make_shared<completion<error_code, semaphore_answer>>(std::move(handler));
     if (const error_code broken = broken_rule(call))
@@ -334,7 +336,7 @@ void start_keep(const std::shared_ptr<directory_handle>& directory, directory_ca
                     }))
                 done->complete(errc::session_closed, {});
         },
-        executor_of(*directory));
+        executor);
     permit_grant::start_keep(std::move(units), key, std::move(heir), std::move(next));
 }
 
