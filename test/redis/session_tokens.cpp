@@ -141,6 +141,26 @@ BOOST_AUTO_TEST_CASE(a_handler_whose_type_was_erased_runs_on_its_executor)
         }));
 }
 
+// As with a timer of Asio: a program may end when its contexts have no more work.
+BOOST_AUTO_TEST_CASE(a_waiter_whose_type_was_erased_keeps_its_context_running)
+{
+    const redis_server server;
+    turnstile::test::running_context context;
+    session s(asio::any_io_executor(context.get_executor()), undisturbed(server.url()));
+    async_mutex mutex(s, "a");
+    guard_type guard = mutex.async_lock(asio::use_future).get();
+    asio::io_context other;
+    bool is_told = false;
+    mutex.async_lock(asio::any_completion_handler<void(error_code, guard_type)>(asio::bind_executor(
+        other.get_executor(), [&](const error_code&, const guard_type&) { is_told = true; })));
+    BOOST_TEST(other.poll() == 0U);
+    BOOST_TEST(!other.stopped());
+    guard.async_unlock(asio::use_future).get();
+    other.restart();
+    BOOST_TEST(other.run() != 0U);
+    BOOST_TEST(is_told);
+}
+
 BOOST_AUTO_TEST_CASE(operations_complete_futures)
 {
     const redis_server server;

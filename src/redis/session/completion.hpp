@@ -5,6 +5,7 @@
 #ifndef TURNSTILE_SRC_REDIS_SESSION_COMPLETION_HPP
 #define TURNSTILE_SRC_REDIS_SESSION_COMPLETION_HPP
 
+#include <boost/asio/any_completion_executor.hpp>
 #include <boost/asio/any_completion_handler.hpp>
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/associated_cancellation_slot.hpp>
@@ -50,7 +51,7 @@ public:
         pending_.emplace(
             boost::asio::prefer(boost::asio::require(handler.executor(), execution::blocking.never),
                                 execution::outstanding_work.tracked),
-            handler.is_at_home(), std::move(handler.target()));
+            home_of(handler), std::move(handler.target()));
     }
 
     completion(const completion&) = delete;
@@ -84,40 +85,50 @@ public:
             return false;
         auto executor = std::move(pending_->executor);
         executor.execute(
-            posted(pending_->is_at_home, std::move(pending_->handler), std::move(args)...));
+            posted(std::move(pending_->home), std::move(pending_->handler), std::move(args)...));
         pending_.reset();
         return true;
     }
 
 private:
+    /// The executor of a handler that has to be dispatched to it; it keeps its context running.
+    using home_type = std::optional<boost::asio::any_completion_executor>;
+
     struct pending
     {
-        pending(boost::asio::any_io_executor where, bool at_home, handler_type what)
+        pending(boost::asio::any_io_executor where, home_type own, handler_type what)
             : executor(std::move(where))
-            , is_at_home(at_home)
+            , home(std::move(own))
             , handler(std::move(what))
         {
         }
 
         boost::asio::any_io_executor executor;
-        bool is_at_home;
+        home_type home;
         handler_type handler;
     };
 
-    static auto posted(bool is_at_home, handler_type handler, Args... args)
+    static home_type home_of(erased_handler<void(Args...)>& handler)
     {
-        return [is_at_home, handler = std::move(handler), ... args = std::move(args)]() mutable
+        if (handler.is_at_home())
+            return std::nullopt;
+        const auto executor = boost::asio::get_associated_executor(
+            handler.target(), boost::asio::any_completion_executor());
+        if (!executor)
+            return std::nullopt;
+        return boost::asio::prefer(executor, boost::asio::execution::outstanding_work.tracked);
+    }
+
+    static auto posted(home_type home, handler_type handler, Args... args)
+    {
+        return [home = std::move(home), handler = std::move(handler),
+                ... args = std::move(args)]() mutable
         {
-            if (is_at_home)
+            if (!home)
                 return call(handler, args...);
-            const auto executor = boost::asio::get_associated_executor(
-                handler, boost::asio::any_completion_executor());
-            auto dispatched = [handler = std::move(handler), ... args = std::move(args)]() mutable
-            { call(handler, args...); };
-            if (executor)
-                boost::asio::dispatch(executor, std::move(dispatched));
-            else
-                dispatched();
+            boost::asio::dispatch(
+                *home, [handler = std::move(handler), ... args = std::move(args)]() mutable
+                { call(handler, args...); });
         };
     }
 
