@@ -218,6 +218,7 @@ BOOST_AUTO_TEST_CASE(close_releases_held_locks_and_fails_waiters)
     BOOST_TEST(until([&] { return client.metrics().acquires == 2; }));
 
     BOOST_TEST(client.close() == error_code());
+    BOOST_TEST(!client.metrics().connected);
     BOOST_TEST(waiter->result() == closed);
     BOOST_TEST(!holder->holds());
     BOOST_TEST(until([&] { return holder->is_told_of_loss(); }));

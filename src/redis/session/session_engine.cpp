@@ -434,6 +434,9 @@ void session_engine::end_close(error_code error)
     jobs_.stop(error);
     if (replicas_)
         replicas_->close();
+    // From now on, the connection reports nothing.
+    is_connected_ = false;
+    note_metrics();
     connection_.close([self = shared_from_this(), error] { complete(self->closing_, error); });
 }
 
