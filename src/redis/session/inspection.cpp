@@ -165,6 +165,9 @@ error_code error_in(std::span<const std::string> leaves)
         return errc::foreign_layout;
     if (leaves.size() == 1 && leaves[0] == "wrongtype")
         return errc::wrong_type;
+    // A semaphore of a directory, which only the directory creates.
+    if (leaves.size() == 1 && leaves[0] == "missing")
+        return errc::no_such_object;
     return errc::server_error;
 }
 
