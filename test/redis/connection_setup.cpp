@@ -16,6 +16,7 @@
 #include <support/redis_server.hpp>
 #include <turnstile/redis/config.hpp>
 #include <turnstile/redis/error.hpp>
+#include <utility>
 #include <vector>
 
 namespace data = boost::unit_test::data;
@@ -255,6 +256,24 @@ BOOST_AUTO_TEST_CASE(credentials_are_requested_for_each_attempt)
                    std::string::npos,
                scene.log);
     BOOST_TEST(scene.log.find("too-early") == std::string::npos);
+    scene.close();
+}
+
+BOOST_AUTO_TEST_CASE(credentials_may_throw_an_object_of_any_type)
+{
+    const redis_server server;
+    config settings = config::from_url(server.url() + "?max_backoff=10ms");
+    bool is_sealed = true;
+    settings.credentials = [&]
+    {
+        if (std::exchange(is_sealed, false))
+            throw 1;
+        return turnstile::redis::user_credentials();
+    };
+    connection_scene scene(settings);
+    BOOST_TEST(scene.until_told("dc"));
+    BOOST_TEST(scene.log.find("an exception that is no std::exception") != std::string::npos,
+               scene.log);
     scene.close();
 }
 

@@ -157,14 +157,20 @@ private:
             settings_.password = std::move(given.password);
             return true;
         }
+        // The source of the credentials may be unreachable for the moment. An exception must not end the attempts.
         catch (const std::exception& error)
         {
-            // The source of the credentials may be unreachable for the moment.
             failure_ =
                 diagnosis{errc::unreachable,
                           fmt::format("the credentials are not available: {}", error.what())};
-            return false;
         }
+        catch (...)
+        {
+            failure_ = diagnosis{errc::unreachable,
+                                 "the credentials are not available: config::credentials threw an "
+                                 "exception that is no std::exception"};
+        }
+        return false;
     }
 
     /// The self-test received an answer.
