@@ -760,6 +760,19 @@ BOOST_AUTO_TEST_CASE(a_lost_lock_names_its_reason)
                client.log());
 }
 
+BOOST_AUTO_TEST_CASE(a_name_with_a_line_break_does_not_forge_a_line_of_the_log)
+{
+    const redis_server server;
+    lock_client client(undisturbed(server.url()));
+    const auto holder = client.lock("a\nturnstile: error: b");
+    BOOST_TEST(holder->result() == "held");
+    BOOST_TEST(client.close() == error_code());
+    BOOST_TEST(until([&] { return holder->is_told_of_loss(); }));
+    BOOST_TEST(
+        contains(client.log(), "the lock 'a%0Aturnstile:%20error:%20b' was lost: the session"),
+        client.log());
+}
+
 BOOST_AUTO_TEST_CASE(rights_that_are_revoked_for_a_moment_lose_no_lock)
 {
     const restricted_server restricted;

@@ -18,6 +18,7 @@
 #include <utility>
 #include <variant>
 
+#include "redis/protocol/names.hpp"
 #include "redis/session/contribution_handle.hpp"
 #include "redis/transport/diagnosis.hpp"
 #include "redis/transport/scripts.hpp"
@@ -235,7 +236,8 @@ void session_engine::perform(const lost& what)
 
 void session_engine::report_loss(held_lock& held, const std::string& why) const
 {
-    log(log_level::warning, "the lock '" + held.lock->name + "' was lost: " + why);
+    // A name may contain a line break, and each entry of the log is one line.
+    log(log_level::warning, "the lock '" + encode(held.lock->name) + "' was lost: " + why);
     held.report_loss();
 }
 
@@ -322,7 +324,7 @@ void session_engine::perform(const contribution_ended& what)
     contributions_.erase(found);
     if (!handle || !handle->end() || !what.lost)
         return;
-    log(log_level::warning, "a contribution to '" + handle->lock->name + "' was lost");
+    log(log_level::warning, "a contribution to '" + encode(handle->lock->name) + "' was lost");
     handle->report_loss();
 }
 
