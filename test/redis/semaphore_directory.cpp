@@ -15,6 +15,7 @@
 #include <functional>
 #include <future>
 #include <limits>
+#include <memory>
 #include <optional>
 #include <redis/protocol/names.hpp>
 #include <string>
@@ -27,6 +28,7 @@
 #include <turnstile/redis/error.hpp>
 #include <turnstile/redis/semaphore_directory.hpp>
 #include <turnstile/redis/session.hpp>
+#include <utility>
 #include <vector>
 
 namespace {
@@ -180,6 +182,30 @@ BOOST_AUTO_TEST_CASE(the_rest_of_units_that_are_released_or_forgotten_can_be_kep
     BOOST_TEST(get(directory.async_read("a")).state.value == 2);
     BOOST_TEST(get(directory.async_release("a", kept.permit)).units == 3);
     BOOST_TEST(get(directory.async_read("a")).state.value == 5);
+}
+
+BOOST_AUTO_TEST_CASE(permit_is_named_although_its_session_ends_between_two_commands)
+{
+    get(directory.async_create("a", 1));
+    asio::io_context idle;
+    auto ending = std::make_unique<session>(idle, undisturbed(server.url()), session_thread::own);
+    semaphore_directory same(*ending, "d");
+    auto units = std::get<1>(same.find("a")->async_acquire(1, as_result).get());
+    error_code error;
+    semaphore_answer kept;
+    const listed_permit_options terms(1h, "client");
+    same.async_keep("a", units, terms,
+                    [&](const error_code& failed, semaphore_answer answer)
+                    {
+                        error = failed;
+                        kept = std::move(answer);
+                    });
+    // The answer to the first command has arrived. The next step waits until the context runs.
+    BOOST_TEST(until([&] { return ending->metrics().round_trip.count == 2; }));
+    ending.reset();
+    idle.run();
+    BOOST_TEST((error == errc::session_closed));
+    BOOST_TEST((get(directory.async_release("a", kept.permit)).status == directory_status::done));
 }
 
 BOOST_AUTO_TEST_CASE(granted_units_are_taken_for_good)

@@ -286,6 +286,20 @@ void start_call(const std::shared_ptr<directory_handle>& directory, directory_ca
         done->complete(errc::session_closed, {});
 }
 
+namespace {
+
+/// The answer about units that the server keeps, even if it could not report the state of the semaphore.
+semaphore_answer kept(const directory_call& call, std::uint64_t token, semaphore_answer answer)
+{
+    answer.state.name = call.name;
+    answer.permit = call.permit;
+    answer.units = call.number;
+    answer.fencing_token = call.permit.empty() ? 0 : token;
+    return answer;
+}
+
+}  // namespace
+
 void start_keep(const std::shared_ptr<directory_handle>& directory, directory_call call,
                 permit_grant units, directory_answer_handler handler)
 {
@@ -326,15 +340,11 @@ void start_keep(const std::shared_ptr<directory_handle>& directory, directory_ca
                                 parsed_answer parsed;
                                 if (!failed)
                                     parsed = parse_listed_answer(leaves.at(0));
-                                parsed.answer.state.name = call.name;
-                                parsed.answer.permit = call.permit;
-                                parsed.answer.units = call.number;
-                                parsed.answer.fencing_token = call.permit.empty() ? 0 : token;
                                 done->complete(failed ? failed : parsed.error,
-                                               std::move(parsed.answer));
+                                               kept(call, token, std::move(parsed.answer)));
                             });
                     }))
-                done->complete(errc::session_closed, {});
+                done->complete(errc::session_closed, kept(call, token, {}));
         },
         executor);
     permit_grant::start_keep(std::move(units), key, std::move(heir), std::move(next));
