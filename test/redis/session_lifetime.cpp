@@ -323,9 +323,14 @@ BOOST_DATA_TEST_CASE(a_destroyed_session_completes_its_operations,
     async_mutex mutex(*s, "a");
     async_mutex held(*s, "b");
     turnstile::redis::semaphore_directory directory(*s, "c");
+    async_mutex kept(*s, "e");
     guard_attempt holder;
+    guard_attempt keeper;
     start(path::handler, context, holder, [&] { return held.async_lock(); });
+    start(path::handler, context, keeper, [&] { return kept.async_lock(); });
     BOOST_REQUIRE(end_of(context, holder) == "done");
+    BOOST_REQUIRE(end_of(context, keeper) == "done");
+    BOOST_TEST(keeper.value().valid());
 
     server.pause();
     guard_attempt lock;
@@ -347,6 +352,9 @@ BOOST_DATA_TEST_CASE(a_destroyed_session_completes_its_operations,
         start(path::handler, context, close, [&] { return s->async_close(); });
     s.reset();
 
+    // A shared session ends on its executor, which has not run yet.
+    if (own || closes)
+        BOOST_TEST(!keeper.value().valid());
     const std::string unknown = make_error_code(errc::unknown_outcome).message();
     const std::string session_closed = make_error_code(errc::session_closed).message();
     BOOST_TEST(end_of(context, lock) == (closes ? session_closed : "aborted"));
@@ -357,6 +365,7 @@ BOOST_DATA_TEST_CASE(a_destroyed_session_completes_its_operations,
     BOOST_TEST(end_of(context, creation) == unknown);
     BOOST_TEST(end_of(context, list) == unknown);
     BOOST_TEST(end_of(context, close) == (closes ? "aborted" : "idle"));
+    BOOST_TEST(!keeper.value().valid());
 }
 
 // A thread must not confuse a destroyed context with a new one at the same address.

@@ -67,7 +67,9 @@ enum class session_thread
  * @par Lifetime
  * When the session is destroyed, operations complete with `operation_aborted`, or with the error of a connection that
  * breaks before the answer. Locks stay held until their leases expire. To release them, call @ref async_close before.
- * Guards and mutexes may outlive the session; the guards are then invalid.
+ * Guards and mutexes may outlive the session. With session_thread::own, the guards are invalid when the destructor
+ * returns, and the logger is no longer called. With session_thread::shared, the session ends on its executor, soon
+ * after the destructor: until then, the guards may still be valid, and the logger may be called.
  *
  * @par Fork
  * A forked process cannot use the session of its parent: operations complete with `errc::session_closed`.
@@ -106,7 +108,8 @@ public:
     session(const session&) = delete;
     session& operator=(const session&) = delete;
 
-    /// Ends the session without notifying the server. Waits for the session's own thread, if it has one.
+    /// Ends the session without notifying the server. Waits for the session's own thread, if it has one. Otherwise, the
+    /// session ends on its executor.
     ~session();
 
     /// The fallback executor.
