@@ -14,6 +14,7 @@
 #include <boost/asio/detached.hpp>
 #include <chrono>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <utility>
 
@@ -197,22 +198,22 @@ awaitable<std::string> events::page(reader& from)
 {
     constexpr std::size_t most = 100;
     const std::uint64_t id = last_;
-    const listed_page found = co_await store_.list(from.after, most);
+    const std::string begin = from.after;
+    const listed_page found = co_await store_.list(begin, most);
     if (found.what != outcome::done)
         co_return std::string();
     std::string list;
     std::size_t count = 0;
     while (count != found.semaphores.size() && list.size() < part_size)
         list += (list.empty() ? "" : ",") + to_text(found.semaphores[count++]) + '}';
-    // Existing entries stay: if one is older than the page, the next comparison reports the change to all readers.
-    for (std::size_t i = 0; store_.is_shared() && i != count; ++i)
-        known_.emplace(found.semaphores[i].name, known{found.semaphores[i], id});
     const bool is_cut = count != found.semaphores.size();
     if (is_cut)
         from.after = found.semaphores[count - 1].name;
     else if (found.next)
         from.after = *found.next;
     from.paging = is_cut || found.next;
+    if (store_.is_shared())
+        note(from, begin, std::span(found.semaphores).first(count), id);
     const bool first = std::exchange(from.first_page, false);
     co_return frame(id, "snapshot",
                     std::string("{\"first\":") + (first ? "true" : "false") + ",\"last\":" +
@@ -267,11 +268,37 @@ awaitable<void> events::follow_others()
             co_await pause_.async_wait(boost::asio::as_tuple(boost::asio::deferred));
     }
     known_.clear();
+    paged_ = "";
     follows_ = false;
 }
 
-/// Compares the whole list with the state that the readers know. The first time, only notes the list. Returns false if
-/// the list is not available.
+/// Notes a page of the names after @p begin, which only @p to receives. If the other readers may know another state, the
+/// next comparison reports the state to all readers.
+void events::note(const reader& to, const std::string& begin, std::span<const listed> page,
+                  std::uint64_t id)
+{
+    for (const listed& found : page)
+    {
+        const auto [entry, is_new] = known_.try_emplace(found.name, known{found, id});
+        // The reader receives later events after the page.
+        if (entry->second.event <= id && (is_new ? readers() > 1 : entry->second.state != found))
+            entry->second.is_doubtful = true;
+    }
+    const auto end = to.paging ? known_.upper_bound(to.after) : known_.end();
+    for (auto entry = known_.upper_bound(begin); entry != end; ++entry)
+    {
+        if (entry->second.event <= id &&
+            !std::ranges::binary_search(page, entry->first, {}, &listed::name))
+            entry->second.is_doubtful = true;
+    }
+    if (!to.paging)
+        paged_.reset();
+    else if (paged_)
+        paged_ = std::max(*paged_, to.after);
+}
+
+/// Compares the whole list with the state that the readers know. The first time, only notes the names that are in no
+/// page yet. Returns false if the list is not available.
 awaitable<bool> events::compare(bool is_first)
 {
     constexpr std::size_t most = 1000;
@@ -302,7 +329,7 @@ awaitable<bool> events::compare(bool is_first)
 void events::compare(const listed& found, std::uint64_t asked, bool is_first)
 {
     const auto entry = known_.find(found.name);
-    if (entry == known_.end() && is_first)
+    if (entry == known_.end() && is_first && paged_ && found.name > *paged_)
     {
         known_.emplace(found.name, known{found, asked});
         return;
@@ -310,7 +337,8 @@ void events::compare(const listed& found, std::uint64_t asked, bool is_first)
     if (entry != known_.end())
     {
         entry->second.is_seen = true;
-        if (entry->second.event > asked || entry->second.state == found)
+        if (entry->second.event > asked ||
+            (entry->second.state == found && !entry->second.is_doubtful))
             return;
     }
     const auto what = entry == known_.end() ? happening::created : happening::changed;

@@ -17,6 +17,8 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -61,6 +63,8 @@ private:
     void wake();
     std::string take(reader& from) const;
     awaitable<std::string> page(reader& from);
+    void note(const reader& to, const std::string& begin, std::span<const listed> page,
+              std::uint64_t id);
     awaitable<void> follow_others();
     awaitable<bool> compare(bool is_first);
     void compare(const listed& found, std::uint64_t asked, bool is_first);
@@ -82,8 +86,12 @@ private:
         listed state;
         std::uint64_t event = 0;
         bool is_seen = true;
+        /// Whether a reader may have received another state, or no state.
+        bool is_doubtful = false;
     };
     std::map<std::string, known, std::less<>> known_;
+    /// The pages that readers have received end with this name. Nothing if a reader has received the last page.
+    std::optional<std::string> paged_ = "";
     bool follows_ = false;
     timer pause_;
     /// Each reader has a copy.

@@ -16,6 +16,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <map>
 #include <memory>
 #include <random>
 #include <redis/transport/scripts.hpp>
@@ -63,6 +64,72 @@ std::string text_of(const std::string& body, const std::string& name)
     if (start == std::string::npos)
         throw std::logic_error("no field " + name + " in " + body);
     return body.substr(start + key.size(), body.find('"', start + key.size()) - start - key.size());
+}
+
+/// A server with readers of its events, and another one that changes the semaphores.
+class observed_scene
+{
+public:
+    [[nodiscard]] const site& observed() const { return observed_.address(); }
+
+    [[nodiscard]] const site& other() const { return other_.at(0); }
+
+    void change(const std::string& route, const std::string& name,
+                const std::string& more = {}) const
+    {
+        BOOST_TEST_REQUIRE(
+            ask(other(), "POST", "/semaphore" + route, R"({"name":")" + name + '"' + more + '}')
+                .status == 200);
+    }
+
+    /// The server cannot compare the whole list with the state that its readers know. It still reads pages for them.
+    void stop_comparisons()
+    {
+        // A comparison asks for 1000 names, and for one more to find the end of the list.
+        proxy_.cut_before("\r\n$4\r\n1001\r\n", 1'000'000);
+    }
+
+    void resume_comparisons() { proxy_.cut_before("", 0); }
+
+    /// A new reader that has received the state while there are no comparisons.
+    event_stream new_reader()
+    {
+        event_stream reader(observed());
+        std::atomic<bool> stop = false;
+        // If the connection breaks, the server asks for the page again after a second, like for the comparison. An
+        // event makes it ask at once, so not each attempt meets a comparison.
+        std::thread events(
+            [&]
+            {
+                while (!stop)
+                    ask(observed(), "POST", "/semaphore/up", R"({"name":"a"})");
+            });
+        reader.skip_state();
+        stop = true;
+        events.join();
+        return reader;
+    }
+
+private:
+    scene other_{1};
+    tcp_proxy proxy_{other_.redis.port()};
+    server_process observed_{{"--request-timeout", "600", "--idle-timeout", "3600", "--redis",
+                              proxy_.url() + "?max_backoff=10ms"}};
+};
+
+/// The last data of each other semaphore before the first event of @p end.
+std::map<std::string, std::string> last_data_before(event_stream& reader, const std::string& end)
+{
+    std::map<std::string, std::string> data;
+    while (true)
+    {
+        const auto found = reader.next();
+        BOOST_TEST_REQUIRE(found.kind != "");
+        const std::string name = text_of(found.data, "name");
+        if (name == end)
+            return data;
+        data[name] = found.data;
+    }
 }
 
 /// The options of a server that must not start, and its log.
@@ -338,6 +405,52 @@ BOOST_AUTO_TEST_CASE(changes_of_another_server_appear_in_the_events)
     BOOST_TEST(stream.next_of("b").kind == "created");
     ask(all.at(1), "DELETE", "/semaphore/b");
     BOOST_TEST(stream.next_of("b").kind == "deleted");
+}
+
+BOOST_AUTO_TEST_CASE(each_reader_receives_the_changes_between_the_pages_and_the_next_comparison)
+{
+    // Without comparisons, the first server learns nothing of the changes by the second one.
+    observed_scene all;
+    create_empty(all.other());
+    for (const std::string name : {"b", "c", "d", "z"})
+        all.change("", name, ",\"value\":1");
+    event_stream first(all.observed());
+    first.skip_state();
+    // The first comparison is over when a change is reported.
+    all.change("/up", "z");
+    BOOST_TEST(first.next_of("z").kind == "changed");
+
+    all.stop_comparisons();
+    all.change("", "e", ",\"value\":1");
+    all.change("/up", "b");
+    all.change("/up", "c");
+    BOOST_TEST(ask(all.other(), "DELETE", "/semaphore/d").status == 200);
+    event_stream second = all.new_reader();
+    all.change("/down", "c");
+    all.change("", "d", ",\"value\":1");
+    all.change("/up", "z");
+    all.resume_comparisons();
+    for (event_stream* const reader : {&first, &second})
+    {
+        auto data = last_data_before(*reader, "z");
+        for (const auto& [name, value] :
+             std::map<std::string, std::string>{{"b", "2"}, {"c", "1"}, {"d", "1"}, {"e", "1"}})
+            BOOST_TEST(data[name] == R"({"name":")" + name + R"(","value":)" + value +
+                                         R"(,"waiters":0,"permits":0})");
+    }
+}
+
+BOOST_AUTO_TEST_CASE(first_comparison_reports_what_is_in_no_page)
+{
+    observed_scene all;
+    create_empty(all.other());
+    all.change("", "z", ",\"value\":1");
+    all.stop_comparisons();
+    event_stream reader = all.new_reader();
+    all.change("", "b", ",\"value\":1");
+    all.change("/up", "z");
+    all.resume_comparisons();
+    BOOST_TEST(last_data_before(reader, "z").contains("b"));
 }
 
 BOOST_AUTO_TEST_CASE(unreachable_redis_is_an_error_until_it_returns)
