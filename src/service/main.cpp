@@ -11,6 +11,7 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/signal_set.hpp>
 #include <csignal>
+#include <cstdint>
 #include <exception>
 #include <iostream>
 #include <map>
@@ -32,6 +33,10 @@ Examples:
   curl -d 'name=printer&wait=30' localhost:1880/semaphore/down
   curl -d 'name=printer' localhost:1880/semaphore/up
 )";
+
+// CLI11 would convert a negative number to a large one, and a too large one to the largest.
+constexpr std::int64_t most_clients = 1'000'000'000;
+constexpr std::int64_t most_bytes = std::int64_t(1) << 30U;
 
 /// Each connection needs a file descriptor, and systems grant more of them only to programs that ask.
 void raise_descriptor_limit()
@@ -57,19 +62,23 @@ int run(int argc, char** argv)
     const auto option = [&](const char* name, const char* variable, auto& value, const char* help)
     { return app.add_option(name, value, help)->envname(variable)->capture_default_str(); };
     option("--address", "TURNSTILE_ADDRESS", connections.address, "Address to listen on");
-    option("--port", "TURNSTILE_PORT", connections.port, "Port to listen on; 0 selects a free one");
-    option("--max-body", "TURNSTILE_MAX_BODY", connections.max_body, "Largest body, in bytes");
+    option("--port", "TURNSTILE_PORT", connections.port, "Port to listen on; 0 selects a free one")
+        ->check(CLI::Range(0, 65535));
+    option("--max-body", "TURNSTILE_MAX_BODY", connections.max_body, "Largest body, in bytes")
+        ->check(CLI::Range(std::int64_t(1024), most_bytes));
     option("--max-header", "TURNSTILE_MAX_HEADER", connections.max_header,
            "Largest request head, in bytes")
         ->check(CLI::Range(1024, 1 << 20));
     option("--max-connections", "TURNSTILE_MAX_CONNECTIONS", connections.max_connections,
-           "Largest number of connections");
+           "Largest number of connections")
+        ->check(CLI::Range(std::int64_t(1), most_clients));
     option("--max-waiters", "TURNSTILE_MAX_WAITERS", behaviour.max_waiters,
-           "Largest number of waiting clients");
+           "Largest number of waiting clients")
+        ->check(CLI::Range(most_clients));
     option("--max-waiters-per-client", "TURNSTILE_MAX_WAITERS_PER_CLIENT",
            behaviour.max_waiters_per_client,
            "Largest number of waiting clients with the same address")
-        ->check(CLI::PositiveNumber);
+        ->check(CLI::Range(std::int64_t(1), most_clients));
     option("--request-timeout", "TURNSTILE_REQUEST_TIMEOUT", request_timeout,
            "Seconds that a client may take to send a request or to receive an answer")
         ->check(CLI::Range(1, 86'400));
@@ -105,7 +114,8 @@ int run(int argc, char** argv)
            "Number of attempts for each call-back; the delay between them doubles from 0.5 s")
         ->check(CLI::Range(1, 20));
     option("--max-notifications", "TURNSTILE_MAX_NOTIFICATIONS", calls.most,
-           "Largest number of registered call-backs");
+           "Largest number of registered call-backs")
+        ->check(CLI::Range(most_clients));
     const std::map<std::string, log_level> levels{{"error", log_level::error},
                                                   {"warning", log_level::warning},
                                                   {"info", log_level::info},

@@ -29,6 +29,7 @@
 #include <optional>
 #include <poll.h>
 #include <random>
+#include <sstream>
 #include <stdexcept>
 #include <sys/socket.h>
 #include <type_traits>
@@ -460,11 +461,31 @@ server::server(asio::io_context& context, service& handler, server_settings sett
              { tls.use_private_key_file(name, asio::ssl::context::pem, error); });
         // NOLINTEND(bugprone-unused-return-value)
     }
-    const tcp::endpoint endpoint(asio::ip::make_address(settings_.address), settings_.port);
-    acceptor_.open(endpoint.protocol());
-    acceptor_.set_option(asio::socket_base::reuse_address(true));
-    acceptor_.bind(endpoint);
-    acceptor_.listen(4096);
+    listen();
+}
+
+void server::listen()
+{
+    error_code error;
+    const auto address = asio::ip::make_address(settings_.address, error);
+    if (error)
+        throw std::runtime_error("--address: \"" + settings_.address +
+                                 "\" is not an IP address, such as 127.0.0.1 or ::1");
+    const tcp::endpoint endpoint(address, settings_.port);
+    try
+    {
+        acceptor_.open(endpoint.protocol());
+        acceptor_.set_option(asio::socket_base::reuse_address(true));
+        acceptor_.bind(endpoint);
+        acceptor_.listen(4096);
+    }
+    catch (const boost::system::system_error& failure)
+    {
+        std::ostringstream place;
+        place << endpoint;
+        throw std::runtime_error("cannot listen on " + place.str() + ": " +
+                                 failure.code().message());
+    }
 }
 
 std::uint16_t server::port() const

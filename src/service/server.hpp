@@ -70,6 +70,7 @@ private:
     template <class Stream>
     friend class connection_over;
 
+    void listen();
     awaitable<void> accept();
 
     boost::asio::io_context& context_;

@@ -7,6 +7,7 @@
 #include "http_client.hpp"
 #include "server_process.hpp"
 
+#include <array>
 #include <boost/test/unit_test.hpp>
 #include <csignal>
 #include <cstdlib>
@@ -22,6 +23,7 @@
 
 using turnstile::test::ask;
 using turnstile::test::http_client;
+using turnstile::test::log_of_failure;
 using turnstile::test::request_text;
 using turnstile::test::server_process;
 
@@ -288,4 +290,32 @@ BOOST_AUTO_TEST_CASE(a_grant_that_meets_a_deletion_has_a_permit_or_is_none)
         if (answer.status != 404)
             BOOST_TEST(answer.body.find("\"permit\":") != std::string::npos, answer.body);
     }
+}
+
+BOOST_AUTO_TEST_CASE(wrong_options_are_refused_with_their_value_and_the_rule)
+{
+    for (const auto& [option, value, rule] : std::vector<std::array<std::string, 3>>{
+             {"--max-body", "-1", "1024 to 1073741824"},
+             {"--max-body", "18446744073709551616", "1024 to 1073741824"},
+             {"--max-connections", "-5", "1 to 1000000000"},
+             {"--max-waiters", "-1", "0 to 1000000000"},
+             {"--max-waiters-per-client", "1e30", "1 to 1000000000"},
+             {"--max-notifications", "-1", "0 to 1000000000"},
+             {"--port", "65536", "0 to 65535"},
+             {"--address", "localhost", "\"localhost\" is not an IP address"}})
+    {
+        const std::string text = log_of_failure({option, value});
+        BOOST_TEST(text.find(option + ": ") != std::string::npos, text);
+        BOOST_TEST(text.find(value) != std::string::npos, text);
+        BOOST_TEST(text.find(rule) != std::string::npos, text);
+    }
+}
+
+BOOST_AUTO_TEST_CASE(error_of_a_used_port_names_it)
+{
+    const server_process server;
+    const std::string text = log_of_failure({"--port", server.address().port});
+    BOOST_TEST(text.find("cannot listen on 127.0.0.1:" + server.address().port + ": ") !=
+                   std::string::npos,
+               text);
 }

@@ -13,9 +13,6 @@
 #include <atomic>
 #include <boost/test/unit_test.hpp>
 #include <csignal>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <map>
 #include <memory>
 #include <random>
@@ -130,18 +127,6 @@ std::map<std::string, std::string> last_data_before(event_stream& reader, const 
             return data;
         data[name] = found.data;
     }
-}
-
-/// The options of a server that must not start, and its log.
-std::string log_of_failure(const std::vector<std::string>& options)
-{
-    const auto file = std::filesystem::temp_directory_path() /
-                      ("turnstile-" + std::to_string(std::random_device()()));
-    BOOST_CHECK_THROW(server_process(options, {}, file), std::runtime_error);
-    std::ifstream stream(file);
-    std::string text{std::istreambuf_iterator<char>(stream), {}};
-    std::filesystem::remove(file);
-    return text;
 }
 
 /// The load of one client on one server. At the end, it takes a unit for good, unless its server was killed.

@@ -7,8 +7,13 @@
 
 #include "http_client.hpp"
 
+#include <algorithm>
 #include <csignal>
 #include <fcntl.h>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <random>
 #include <stdexcept>
 #include <string>
 #include <sys/prctl.h>
@@ -18,7 +23,7 @@
 
 namespace turnstile::test {
 
-/// A turnstile-server on a free port. @p variables are further variables of its environment, as `NAME=value`. The
+/// A turnstile-server, on a free port unless @p arguments contain one. @p variables are further variables of its environment, as `NAME=value`. The
 /// file @p log receives its standard error, unless the name is empty.
 class server_process
 {
@@ -26,7 +31,9 @@ public:
     explicit server_process(std::vector<std::string> arguments = {},
                             std::vector<std::string> variables = {}, const std::string& log = {})
     {
-        arguments.insert(arguments.begin(), {TURNSTILE_SERVER_PROGRAM, "--port", "0"});
+        if (std::ranges::find(arguments, "--port") == arguments.end())
+            arguments.insert(arguments.begin(), {"--port", "0"});
+        arguments.insert(arguments.begin(), TURNSTILE_SERVER_PROGRAM);
         std::vector<char*> argument_list = to_list(arguments);
         for (char** inherited = environ; *inherited != nullptr; ++inherited)
             variables.emplace_back(*inherited);
@@ -107,6 +114,26 @@ private:
     pid_t pid_ = -1;
     site address_;
 };
+
+/// The log of a server that must not start.
+inline std::string log_of_failure(const std::vector<std::string>& arguments)
+{
+    const auto file = std::filesystem::temp_directory_path() /
+                      ("turnstile-" + std::to_string(std::random_device()()));
+    bool has_started = true;
+    try
+    {
+        const server_process server(arguments, {}, file);
+    }
+    catch (const std::runtime_error&)
+    {
+        has_started = false;
+    }
+    std::ifstream stream(file);
+    const std::string text{std::istreambuf_iterator<char>(stream), {}};
+    std::filesystem::remove(file);
+    return has_started ? "the server has started" : text;
+}
 
 }  // namespace turnstile::test
 
