@@ -14,6 +14,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fcntl.h>
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <optional>
@@ -142,6 +143,10 @@ snapshot::~snapshot()
 
 void snapshot::lock()
 {
+    std::error_code missing;
+    const auto found = std::filesystem::status(path_, missing);
+    if (!missing && !std::filesystem::is_regular_file(found))
+        throw failure("it is not a regular file");
     const std::string name = path_ + ".lock";
     lock_ = ::open(name.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0600);
     if (lock_ < 0)

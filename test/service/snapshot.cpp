@@ -319,6 +319,14 @@ BOOST_AUTO_TEST_CASE(file_that_cannot_be_written_is_refused)
     BOOST_TEST(refusal(where).find("state\": cannot open ") != std::string::npos);
 }
 
+BOOST_AUTO_TEST_CASE(folder_is_refused_without_a_trace)
+{
+    const place where;
+    std::filesystem::create_directory(where.snapshot());
+    BOOST_TEST(refusal(where).find("state\": it is not a regular file") != std::string::npos);
+    BOOST_TEST(!std::filesystem::exists(where.snapshot() + ".lock"));
+}
+
 BOOST_AUTO_TEST_CASE(change_that_cannot_be_stored_is_not_answered)
 {
     const place where;
