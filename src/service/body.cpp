@@ -5,9 +5,12 @@
 #include "service/body.hpp"
 
 #include "service/answers.hpp"
+#include "service/decode.hpp"
 #include "service/store.hpp"
 
 #include <algorithm>
+#include <array>
+#include <charconv>
 #include <cmath>
 #include <utility>
 
@@ -27,6 +30,39 @@ std::string media_type(std::string_view content_type)
     for (char& c : type)
         c = c >= 'A' && c <= 'Z' ? static_cast<char>(c + ('a' - 'A')) : c;
     return type;
+}
+
+/// The shortest text of a number.
+std::string to_text(double number)
+{
+    std::array<char, 32> digits{};
+    return {digits.data(), std::to_chars(digits.data(), digits.data() + digits.size(), number).ptr};
+}
+
+/// How an error quotes a field that is no valid number; empty if its text is long.
+std::string quotation(const field& sent)
+{
+    constexpr std::size_t longest = 40;
+    if (const auto* number = std::get_if<double>(&sent))
+        return ", not " + to_text(*number);
+    const auto* text = std::get_if<std::string>(&sent);
+    return text != nullptr && text->size() <= longest ? ", not " + quoted(*text) : std::string();
+}
+
+std::optional<double> checked_number(const fields& body, std::string_view name, double least,
+                                     double most, bool is_whole)
+{
+    const field* found = body.find(name);
+    if (found == nullptr)
+        return std::nullopt;
+    const auto number = to_number(*found);
+    const bool is_valid = number && *number >= least && *number <= most &&
+                          (!is_whole || *number == std::trunc(*number));
+    if (!is_valid)
+        refuse(400, std::string(name) + " must be a " + (is_whole ? "whole " : "") +
+                        "number from " + to_text(least) + " to " + to_text(most) +
+                        quotation(*found));
+    return number;
 }
 
 }  // namespace
@@ -69,22 +105,20 @@ const std::string& name_in(const fields& body)
 std::optional<double> number_in(const fields& body, std::string_view name, double least,
                                 double most)
 {
-    const field* found = body.find(name);
-    if (found == nullptr)
-        return std::nullopt;
-    const auto number = to_number(*found);
-    if (!number || !(*number >= least && *number <= most))
-        refuse(400, std::string(name) + " must be a number from " + std::to_string(least) + " to " +
-                        std::to_string(most));
-    return number;
+    return checked_number(body, name, least, most, false);
+}
+
+std::optional<std::int64_t> whole_number_in(const fields& body, std::string_view name,
+                                            std::int64_t least, std::int64_t most)
+{
+    const auto number =
+        checked_number(body, name, static_cast<double>(least), static_cast<double>(most), true);
+    return number ? std::optional(static_cast<std::int64_t>(*number)) : std::nullopt;
 }
 
 std::int64_t units_in(const fields& body)
 {
-    const double units = number_in(body, "n", 1, static_cast<double>(store::max_units)).value_or(1);
-    if (units != std::trunc(units))
-        refuse(400, "n must be a whole number");
-    return static_cast<std::int64_t>(units);
+    return whole_number_in(body, "n", 1, store::max_units).value_or(1);
 }
 
 std::optional<std::string> permit_in(const fields& body)

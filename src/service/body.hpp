@@ -29,6 +29,10 @@ namespace turnstile::service {
 [[nodiscard]] std::optional<double> number_in(const fields& body, std::string_view name,
                                               double least, double most);
 
+/// An optional whole number.
+[[nodiscard]] std::optional<std::int64_t> whole_number_in(const fields& body, std::string_view name,
+                                                          std::int64_t least, std::int64_t most);
+
 /// The field `n`; 1 without it.
 [[nodiscard]] std::int64_t units_in(const fields& body);
 

@@ -205,7 +205,7 @@ awaitable<response> service::free(const request& message, const std::string&)
 {
     const fields body = decode_body(message);
     const std::string& name = name_in(body);
-    const auto token = number_in(body, "token", 1, static_cast<double>(largest_value));
+    const auto token = whole_number_in(body, "token", 1, largest_value);
     if (!token)
         refuse(400, "token must be the fencing token of a permit");
     const result ended = co_await store_->free(name, static_cast<std::uint64_t>(*token));
@@ -223,7 +223,8 @@ awaitable<response> service::detail(const request&, const std::string& name)
 awaitable<response> service::list(const request& message, const std::string&)
 {
     const fields query = decode_query(message.target);
-    const auto limit = static_cast<std::size_t>(number_in(query, "limit", 1, 1000).value_or(100));
+    const auto limit =
+        static_cast<std::size_t>(whole_number_in(query, "limit", 1, 1000).value_or(100));
     const field* after = query.find("after");
     const auto* from = after == nullptr ? nullptr : std::get_if<std::string>(after);
     // GCC 12 would evaluate both sides of a conditional expression inside a co_await.

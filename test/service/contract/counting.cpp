@@ -135,6 +135,21 @@ BOOST_AUTO_TEST_CASE(several_units_are_taken_and_returned_at_once)
     check(value_of(name), 200, state(name, "6"));
 }
 
+BOOST_AUTO_TEST_CASE(error_of_a_number_names_it_and_the_rule)
+{
+    const std::string name = created("1");
+    for (const auto& [field, rule] : std::vector<std::pair<std::string, std::string>>{
+             {"\"n\":268435456", "n must be a whole number from 1 to 268435455, not 268435456"},
+             {"\"n\":1.5", "n must be a whole number from 1 to 268435455, not 1.5"},
+             {"\"n\":\"x\"", "n must be a whole number from 1 to 268435455, not \"x\""},
+             {"\"n\":null", "n must be a whole number from 1 to 268435455"},
+             {"\"n\":\"" + std::string(1000, '9') + '"',
+              "n must be a whole number from 1 to 268435455"},
+             {"\"wait\":-0.5", "wait must be a number from 0 to 3600, not -0.5"},
+             {"\"lease\":0.05", "lease must be a number from 0.1 to 86400, not 0.05"}})
+        check(post("/semaphore/down", named(name, field)), 400, rule);
+}
+
 BOOST_AUTO_TEST_CASE(names_are_opaque)
 {
     const std::string start = new_name();

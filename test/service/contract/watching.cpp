@@ -26,7 +26,7 @@ BOOST_AUTO_TEST_CASE(the_list_has_pages)
           "{\"semaphores\":[" + line("a") + ',' + line("b") + "],\"next\":\"" + start + "b\"}");
     const http_answer rest = ask(server(), "GET", "/semaphore?after=" + start + "b&limit=1");
     BOOST_TEST(rest.body.starts_with("{\"semaphores\":[" + line("c")));
-    for (const char* const query : {"limit=0", "limit=x", "limit=1001", "after=%zz"})
+    for (const char* const query : {"limit=0", "limit=x", "limit=1001", "limit=1.9", "after=%zz"})
         BOOST_TEST(ask(server(), "GET", std::string("/semaphore?") + query).status == 400);
 }
 
@@ -75,6 +75,7 @@ BOOST_AUTO_TEST_CASE(an_operator_frees_a_permit_by_its_token)
     const std::string field = token.substr(0, token.size() - 1);
     http_client waiter = waiting(name, 1);
     BOOST_TEST(post("/semaphore/free", named(created("1"), field)).status == 409);
+    BOOST_TEST(post("/semaphore/free", named(name, field + ".25")).status == 400);
     check(post("/semaphore/free", named(name, field)), 200, state(name, "0"));
     check(waiter.receive(), 200, state(name, "0"));
     BOOST_TEST(post("/semaphore/free", named(name, field)).status == 409);
