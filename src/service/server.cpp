@@ -6,6 +6,7 @@
 
 #include "service/log.hpp"
 
+#include <algorithm>
 #include <array>
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/bind_cancellation_slot.hpp>
@@ -82,6 +83,37 @@ bool is_request_id(std::string_view text) noexcept
             return false;
     }
     return true;
+}
+
+/// Removes the scheme and the authority of a target in absolute form, and returns the authority; empty for another
+/// form.
+std::string_view take_authority(std::string_view& target)
+{
+    for (const std::string_view scheme : {"http://", "https://"})
+    {
+        if (!beast::iequals(target.substr(0, scheme.size()), scheme))
+            continue;
+        target.remove_prefix(scheme.size());
+        const std::size_t end = std::min(target.find_first_of("/?"), target.size());
+        const std::string_view authority = target.substr(0, end);
+        target.remove_prefix(end);
+        if (!target.starts_with('/'))
+            target = "/";
+        return authority;
+    }
+    return {};
+}
+
+/// The rule that the header of a request breaks, although its syntax is right; empty if there is none.
+std::string broken_rule(const http::request_header<>& header)
+{
+    const std::size_t hosts = header.count(http::field::host);
+    if (hosts > 1 || (hosts == 0 && header.version() >= 11))
+        return "a request needs one header Host";
+    if (header.count(http::field::transfer_encoding) != 0 &&
+        !beast::iequals(header[http::field::transfer_encoding], "chunked"))
+        return "the only transfer encoding is chunked";
+    return {};
 }
 
 }  // namespace
@@ -168,19 +200,25 @@ private:
             co_return false;
         }
         const auto& message = parser.get();
+        if (const std::string rule = broken_rule(message); !rule.empty())
+        {
+            co_await refuse(400, rule);
+            co_return false;
+        }
         const auto header = [&](http::field name)
         {
             const auto text = message[name];
             return std::string_view(text.data(), text.size());
         };
         const auto method = message.method_string();
-        const auto target = message.target();
+        std::string_view target(message.target().data(), message.target().size());
+        const std::string_view authority = take_authority(target);
         const request asked{{method.data(), method.size()},
-                            {target.data(), target.size()},
+                            target,
                             header(http::field::content_type),
                             header(http::field::authorization),
                             header(http::field::origin),
-                            header(http::field::host),
+                            authority.empty() ? header(http::field::host) : authority,
                             message.body(),
                             client_};
         const auto begin = std::chrono::steady_clock::now();
@@ -224,6 +262,7 @@ private:
 
     awaitable<error_code> read(parser_type& parser)
     {
+        skip_empty_lines();
         bool begun = buffer_.size() != 0;
         bool told_to_continue = false;
         idle_ = !begun;
@@ -246,7 +285,8 @@ private:
             if (parser.is_header_done() && !told_to_continue)
             {
                 told_to_continue = true;
-                if (beast::iequals(parser.get()[http::field::expect], "100-continue"))
+                if (parser.get().version() >= 11 &&
+                    beast::iequals(parser.get()[http::field::expect], "100-continue"))
                 {
                     constexpr std::string_view go_on = "HTTP/1.1 100 Continue\r\n\r\n";
                     auto [failed, size] =
@@ -258,10 +298,12 @@ private:
             auto [failed, size] =
                 co_await stream_.async_read_some(buffer_.prepare(4096), as_result);
             buffer_.commit(size);
-            idle_ = false;
+            if (!begun)
+                skip_empty_lines();
+            idle_ = !failed && !begun && buffer_.size() == 0;
             if (failed)
                 co_return failed;
-            if (!begun)
+            if (!begun && !idle_)
             {
                 // The time limit of a whole request begins with its first byte.
                 begun = true;
@@ -270,19 +312,30 @@ private:
         }
     }
 
+    /// Some clients send an empty line after a body.
+    void skip_empty_lines()
+    {
+        const auto* const bytes = static_cast<const char*>(buffer_.data().data());
+        const std::string_view text(bytes, buffer_.size());
+        buffer_.consume(std::min(text.find_first_not_of("\r\n"), text.size()));
+    }
+
     /// Answers a request that could not be read. A connection that has ended receives no answer.
     awaitable<void> refuse(const error_code& error)
     {
-        response answer;
         if (error == http::error::body_limit)
-            answer.status = 413;
+            co_await refuse(413, error.message());
         else if (error == http::error::header_limit)
-            answer.status = 431;
+            co_await refuse(431, error.message());
         else if (error.category() == make_error_code(http::error::need_more).category())
-            answer.status = 400;
-        else
-            co_return;
-        answer.body = error.message();
+            co_await refuse(400, error.message());
+    }
+
+    awaitable<void> refuse(unsigned status, std::string text)
+    {
+        response answer;
+        answer.status = status;
+        answer.body = std::move(text);
         co_await write(answer, new_request_id(), false, false, false);
     }
 

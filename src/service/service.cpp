@@ -10,6 +10,7 @@
 #include "service/redis_store.hpp"
 
 #include <algorithm>
+#include <boost/beast/core/string.hpp>
 #include <stdexcept>
 #include <utility>
 
@@ -195,10 +196,12 @@ role service::role_of(const request& message) const
 {
     if (std::ranges::all_of(settings_.tokens, &std::string::empty))
         return role::admin;
-    constexpr std::string_view scheme = "Bearer ";
-    if (!message.authorization.starts_with(scheme))
+    const std::string_view given = message.authorization;
+    const std::size_t space = std::min(given.find(' '), given.size());
+    const std::size_t begin = std::min(given.find_first_not_of(' ', space), given.size());
+    if (!boost::beast::iequals(given.substr(0, space), "Bearer"))
         return role::nobody;
-    const std::string_view secret = message.authorization.substr(scheme.size());
+    const std::string_view secret = given.substr(begin);
     role found = role::nobody;
     for (const role candidate : {role::read, role::use, role::admin})
     {

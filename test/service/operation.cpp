@@ -62,6 +62,37 @@ BOOST_AUTO_TEST_CASE(a_token_permits_what_its_role_needs)
     BOOST_TEST(status("DELETE", "/semaphore/a", "", bearer("admin")) == 200);
 }
 
+BOOST_AUTO_TEST_CASE(scheme_of_a_token_is_read_as_http_defines_it)
+{
+    const server_process server({}, {"TURNSTILE_READ_TOKEN=reader"});
+    const auto status = [&](const std::string& credentials)
+    {
+        return ask(server.address(), "GET", "/semaphore", "", "",
+                   "Authorization: " + credentials + "\r\n")
+            .status;
+    };
+    BOOST_TEST(status("bearer reader") == 200);
+    BOOST_TEST(status("BEARER   reader") == 200);
+    for (const char* const wrong : {"Bearer", "Bearer ", "Bearerreader", "Basic reader", "reader"})
+        BOOST_TEST(status(wrong) == 401);
+}
+
+BOOST_AUTO_TEST_CASE(target_may_be_absolute)
+{
+    const server_process server;
+    const auto status =
+        [&](const std::string& method, const std::string& target, const std::string& headers = {})
+    { return ask(server.address(), method, target, "", "", headers).status; };
+    ask(server.address(), "POST", "/semaphore", R"({"name":"a","value":1})");
+    BOOST_TEST(status("GET", "http://other:1/semaphore/value/a") == 200);
+    BOOST_TEST(status("GET", "HTTPS://other/semaphore?limit=1") == 200);
+    BOOST_TEST(status("GET", "http://other") == 200);
+    BOOST_TEST(status("GET", "http://other/nothing") == 404);
+    // The authority of the target replaces the header Host.
+    BOOST_TEST(status("DELETE", "http://other/semaphore/a", "Origin: http://test\r\n") == 403);
+    BOOST_TEST(status("DELETE", "http://other/semaphore/a", "Origin: http://other\r\n") == 200);
+}
+
 BOOST_AUTO_TEST_CASE(a_stopping_server_answers_its_waiters)
 {
     server_process server;
@@ -139,9 +170,13 @@ BOOST_AUTO_TEST_CASE(a_slow_client_is_disconnected)
 
 BOOST_AUTO_TEST_CASE(an_idle_client_is_disconnected)
 {
-    const server_process server({}, {"TURNSTILE_IDLE_TIMEOUT=1"});
+    const server_process server({"--request-timeout", "600"}, {"TURNSTILE_IDLE_TIMEOUT=1"});
     http_client idle(server.address());
     BOOST_TEST(idle.ends());
+    // An empty line begins no request.
+    http_client empty(server.address());
+    empty.send("\r\n");
+    BOOST_TEST(empty.ends());
 }
 
 BOOST_AUTO_TEST_CASE(surplus_connections_are_refused)

@@ -156,6 +156,57 @@ BOOST_AUTO_TEST_CASE(a_client_may_ask_before_it_sends_a_body)
     check(client.receive(), 200, state(name, "2"));
 }
 
+BOOST_AUTO_TEST_CASE(a_client_with_http_1_0_receives_no_interim_answer)
+{
+    const std::string name = created("1");
+    const std::string body = named(name);
+    http_client client(server());
+    client.send("POST /semaphore/up HTTP/1.0\r\nContent-Type: application/json\r\n"
+                "Expect: 100-continue\r\nContent-Length: " +
+                std::to_string(body.size()) + "\r\n\r\n" + body.substr(0, 1));
+    // The server has read the head before it answers another client.
+    check(value_of(name), 200, state(name, "1"));
+    client.send(body.substr(1));
+    check(client.receive(), 200, state(name, "2"));
+}
+
+BOOST_AUTO_TEST_CASE(a_request_needs_one_host)
+{
+    const std::string path = "/semaphore/value/" + created("1");
+    for (const std::string hosts : {"", "Host: a\r\nHost: a\r\n"})
+    {
+        http_client client(server());
+        client.send("GET " + path + " HTTP/1.1\r\n" + hosts + "\r\n");
+        check(client.receive(), 400, "a request needs one header Host");
+    }
+}
+
+BOOST_AUTO_TEST_CASE(other_transfer_encodings_are_refused)
+{
+    for (const std::string codings : {"gzip, chunked", "gzip\r\nTransfer-Encoding: chunked"})
+    {
+        http_client client(server());
+        client.send("POST /semaphore/up HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+                    "Transfer-Encoding: " +
+                    codings + "\r\n\r\n0\r\n\r\n");
+        check(client.receive(), 400, "the only transfer encoding is chunked");
+    }
+}
+
+BOOST_AUTO_TEST_CASE(empty_lines_before_a_request_are_ignored)
+{
+    const std::string name = created("1");
+    http_client client(server());
+    for (const std::string before : {"\r\n", "", "\r\n\r\n"})
+    {
+        client.send(before + request_text("POST", "/semaphore/up", named(name)) + "\r\n");
+        BOOST_TEST(client.receive().status == 200);
+    }
+    for (const char c : "\r\n" + request_text("GET", "/semaphore/value/" + name))
+        client.send(std::string(1, c));
+    check(client.receive(), 200, state(name, "4"));
+}
+
 BOOST_AUTO_TEST_CASE(connections_last_as_long_as_the_client_wants)
 {
     const std::string path = "/semaphore/value/" + created("1");
