@@ -184,6 +184,9 @@ awaitable<bool> notifier::deliver(notify_target target, std::string body)
 
 namespace {
 
+/// Interim answers (1xx) that a receiver may send before its answer.
+constexpr int most_interim_answers = 16;
+
 /// Whether the answer has a status 2xx.
 template <class Stream>
 awaitable<bool> post(Stream& stream, const std::string& text)
@@ -192,9 +195,15 @@ awaitable<bool> post(Stream& stream, const std::string& text)
     if (unsent)
         co_return false;
     beast::flat_buffer buffer;
-    http::response_parser<http::empty_body> parser;
-    auto [unread, size] = co_await http::async_read_header(stream, buffer, parser, as_result);
-    co_return (!unread && parser.get().result_int() / 100 == 2);
+    for (int i = 0; i <= most_interim_answers; ++i)
+    {
+        http::response_parser<http::empty_body> parser;
+        auto [unread, size] = co_await http::async_read_header(stream, buffer, parser, as_result);
+        const unsigned kind = parser.get().result_int() / 100;
+        if (unread || kind != 1)
+            co_return (!unread && kind == 2);
+    }
+    co_return false;
 }
 
 }  // namespace

@@ -265,6 +265,31 @@ BOOST_AUTO_TEST_CASE(failed_call_is_repeated_and_no_redirect_is_followed)
                    .status == 200);
 }
 
+BOOST_AUTO_TEST_CASE(interim_answers_end_no_call)
+{
+    const std::string interim = "103 Early Hints\r\nLink: </a>\r\n\r\nHTTP/1.1 ";
+    const receiver to;
+    const calling_server server(to, {"--notify-attempts", "1", "--max-notifications", "1"});
+    server.create_empty();
+    server.up();
+    BOOST_TEST(server.notify(to.url(), R"(,"lease":600)").status == 202);
+    const call got = to.take(interim + interim + "200 OK");
+    // The next call-back is accepted when this one is over.
+    while (server.notify(to.url()).status != 202)
+        std::this_thread::yield();
+    const std::string permit = R"({"name":"a","permit":")" + member(got.body, "permit") + "\"}";
+    BOOST_TEST(server.post("/semaphore/up", permit).status == 200);
+
+    BOOST_TEST(member(to.take("200 OK").body, "event") == "open");
+    while (server.notify(to.url(), R"(,"lease":600)").status != 202)
+        std::this_thread::yield();
+    std::string endless;
+    for (int i = 0; i < 17; ++i)
+        endless += interim;
+    BOOST_TEST(member(to.take(endless + "200 OK").body, "event") == "granted");
+    BOOST_TEST(server.post("/semaphore/down", R"({"name":"a","wait":600})").status == 200);
+}
+
 BOOST_AUTO_TEST_CASE(units_return_if_the_receiver_fails)
 {
     const receiver to;
