@@ -119,7 +119,8 @@ awaitable<result> memory_store::up(std::string_view name, std::int64_t units)
     const auto found = find(name);
     if (!found)
         co_return result();
-    if (units > largest_value - found->value())
+    // The units of permits return, so they need room, too.
+    if (units > largest_value - found->uncollected_value - found->leased)
         co_return result{outcome::overflow, found->value()};
     found->add(units);
     record(*found);
@@ -393,12 +394,14 @@ void memory_store::add_permit(const std::string& id, const std::shared_ptr<entry
                                       token, deadline - lease, std::move(client)})
             .first;
     semaphore->permits.emplace(token, added->first);
+    semaphore->leased += units;
     await_expiry();
 }
 
 void memory_store::end_permit(leases::iterator permit)
 {
     permit->second.semaphore->permits.erase(permit->second.token);
+    permit->second.semaphore->leased -= permit->second.units;
     deadlines_.erase(permit->second.deadline);
     leases_.erase(permit);
 }

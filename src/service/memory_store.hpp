@@ -121,6 +121,8 @@ private:
         std::list<waiter> waiters;
         /// The ids of the permits, which are keys of the leases, by their tokens.
         std::map<std::uint64_t, std::string_view> permits;
+        /// The units of the permits.
+        std::int64_t leased = 0;
         bool removed = false;
     };
 

@@ -121,6 +121,21 @@ BOOST_AUTO_TEST_CASE(largest_values_are_exact)
               "value would exceed 268435455");
 }
 
+BOOST_AUTO_TEST_CASE(units_of_permits_need_room_below_the_largest_value)
+{
+    const std::string most = std::to_string(largest_value());
+    const std::string name = created(most);
+    const http_answer held = post("/semaphore/down", named(name, "\"n\":5,\"lease\":600"));
+    check(post("/semaphore/up", named(name)), 409, "value would exceed " + most);
+    check(post("/semaphore/down", named(name, "\"n\":3")), 200,
+          state(name, std::to_string(largest_value() - 8)));
+    check(post("/semaphore/up", named(name, "\"n\":4")), 409, "value would exceed " + most);
+    check(post("/semaphore/up", named(name, "\"n\":3")), 200,
+          state(name, std::to_string(largest_value() - 5)));
+    check(post("/semaphore/up", named(name, "\"permit\":\"" + permit_of(held) + '"')), 200,
+          state(name, most));
+}
+
 BOOST_AUTO_TEST_CASE(several_units_are_taken_and_returned_at_once)
 {
     const std::string name = created("5");
