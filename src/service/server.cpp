@@ -185,6 +185,8 @@ private:
     plain_stream& transport() { return beast::get_lowest_layer(stream_); }
 
     using parser_type = http::request_parser<http::string_body>;
+    using header_type = http::request_header<>;
+    using clock = std::chrono::steady_clock;
 
     /// Whether another request may follow.
     awaitable<bool> serve_request()
@@ -194,15 +196,15 @@ private:
         parser.header_limit(static_cast<std::uint32_t>(owner_.settings_.max_header));
         parser.body_limit(owner_.settings_.max_body);
         const error_code error = co_await read(parser);
+        const auto& message = parser.get();
         if (error)
         {
-            co_await refuse(error);
+            co_await refuse(message, error);
             co_return false;
         }
-        const auto& message = parser.get();
         if (const std::string rule = broken_rule(message); !rule.empty())
         {
-            co_await refuse(400, rule);
+            co_await refuse(message, 400, rule);
             co_return false;
         }
         const auto header = [&](http::field name)
@@ -221,7 +223,7 @@ private:
                             authority.empty() ? header(http::field::host) : authority,
                             message.body(),
                             client_};
-        const auto begin = std::chrono::steady_clock::now();
+        const auto begin = clock::now();
         response answer = co_await owner_.service_.answer(asked);
         if (answer.later)
         {
@@ -236,27 +238,12 @@ private:
             co_return false;
         }
         const bool stay = message.keep_alive() && !owner_.closing_ && !answer.next;
-        const auto sent = message["X-Request-Id"];
-        std::string id(sent.data(), sent.size());
-        if (!is_request_id(id))
-            id = new_request_id();
+        const std::string id = id_of(message);
         const bool head = method == "HEAD";
         const bool written = co_await write(answer, id, message.version() < 11, stay, head);
         if (written && answer.next && !head)
             co_await write_parts(answer.next);
-        if (is_logged(log_level::debug))
-        {
-            const auto time = std::chrono::steady_clock::now() - begin;
-            log(log_level::debug, "request",
-                {{"id", id},
-                 {"client", client_},
-                 {"method", asked.method},
-                 {"target", asked.target},
-                 {"status", std::int64_t(answer.status)},
-                 {"bytes", std::int64_t(answer.body.size())},
-                 {"microseconds",
-                  std::chrono::duration_cast<std::chrono::microseconds>(time).count()}});
-        }
+        log_answer(id, asked.method, asked.target, answer, begin);
         co_return (written && stay);
     }
 
@@ -321,22 +308,52 @@ private:
     }
 
     /// Answers a request that could not be read. A connection that has ended receives no answer.
-    awaitable<void> refuse(const error_code& error)
+    awaitable<void> refuse(const header_type& message, const error_code& error)
     {
         if (error == http::error::body_limit)
-            co_await refuse(413, error.message());
+            co_await refuse(message, 413, error.message());
         else if (error == http::error::header_limit)
-            co_await refuse(431, error.message());
+            co_await refuse(message, 431, error.message());
         else if (error.category() == make_error_code(http::error::need_more).category())
-            co_await refuse(400, error.message());
+            co_await refuse(message, 400, error.message());
     }
 
-    awaitable<void> refuse(unsigned status, std::string text)
+    /// Answers a request that the service does not see. The header may be incomplete.
+    awaitable<void> refuse(const header_type& message, unsigned status, std::string text)
     {
+        const auto begin = clock::now();
         response answer;
         answer.status = status;
         answer.body = std::move(text);
-        co_await write(answer, new_request_id(), false, false, false);
+        owner_.service_.count(status);
+        const std::string id = id_of(message);
+        co_await write(answer, id, false, false, false);
+        log_answer(id, message.method_string(), message.target(), answer, begin);
+    }
+
+    /// The id that the client has chosen, or else a new one.
+    static std::string id_of(const header_type& message)
+    {
+        const auto sent = message["X-Request-Id"];
+        const std::string_view id(sent.data(), sent.size());
+        return is_request_id(id) ? std::string(id) : new_request_id();
+    }
+
+    void log_answer(std::string_view id, std::string_view method, std::string_view target,
+                    const response& answer, clock::time_point begin) const
+    {
+        if (!is_logged(log_level::debug))
+            return;
+        const auto time = clock::now() - begin;
+        log(log_level::debug, "request",
+            {{"id", id},
+             {"client", client_},
+             {"method", method},
+             {"target", target},
+             {"status", std::int64_t(answer.status)},
+             {"bytes", std::int64_t(answer.body.size())},
+             {"microseconds",
+              std::chrono::duration_cast<std::chrono::microseconds>(time).count()}});
     }
 
     /// Awaits an answer, and cancels it if the client hangs up. Data that the client sends meanwhile belong to

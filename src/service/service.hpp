@@ -77,6 +77,9 @@ public:
     /// is complete.
     awaitable<response> answer(const request& message);
 
+    /// Counts an answer to a request that was refused without @ref answer.
+    void count(unsigned status) { ++answers_[status]; }
+
     /// Answers the waiters. Afterwards `/readyz` fails.
     void close();
 

@@ -14,6 +14,7 @@
 #include <fcntl.h>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <regex>
 #include <string>
 #include <sys/stat.h>
@@ -268,6 +269,39 @@ BOOST_AUTO_TEST_CASE(log_has_a_json_object_for_each_request)
         "\n"
         R"({"time":"T","level":"info","message":"stopping"})"
         "\n");
+    std::filesystem::remove_all(folder);
+}
+
+BOOST_AUTO_TEST_CASE(answers_to_unreadable_requests_are_counted_and_logged)
+{
+    std::string folder = "/tmp/turnstile_XXXXXX";
+    BOOST_TEST_REQUIRE(::mkdtemp(folder.data()) != nullptr);
+    const std::string name = folder + "/log";
+    server_process server({"--log-format", "json", "--log-level", "debug"}, {}, name);
+    for (const std::string& text :
+         std::vector<std::string>{"nonsense\r\n\r\n", "GET /healthz HTTP/1.1\r\n\r\n",
+                                  "POST /semaphore HTTP/1.1\r\nHost: x\r\nX-Request-Id: mine\r\n"
+                                  "Content-Length: 99999999999\r\n\r\n",
+                                  "GET / HTTP/1.1\r\nX: " + std::string(100'000, 'x') + "\r\n\r\n"})
+    {
+        http_client client(server.address());
+        client.send(text);
+        BOOST_TEST(client.receive().status >= 400);
+    }
+    const std::string metrics = ask(server.address(), "GET", "/metrics").body;
+    for (const char* const line :
+         {"{status=\"400\"} 2\n", "{status=\"413\"} 1\n", "{status=\"431\"} 1\n"})
+        BOOST_TEST(metrics.find(line) != std::string::npos, metrics);
+    server.signal(SIGTERM);
+    BOOST_TEST(server.exit_status() == 0);
+    std::ifstream stream(name);
+    const std::string log{std::istreambuf_iterator<char>(stream), {}};
+    for (const char* const line :
+         {R"("method":"","target":"","status":400,)",
+          R"("method":"GET","target":"/healthz","status":400,)",
+          R"("id":"mine","client":"127.0.0.1","method":"POST","target":"/semaphore","status":413,)",
+          R"("method":"GET","target":"/","status":431,)"})
+        BOOST_TEST(log.find(line) != std::string::npos, log);
     std::filesystem::remove_all(folder);
 }
 
