@@ -99,6 +99,8 @@ struct events::reader
     bool first_page = true;
     /// The last name of the pages that were sent.
     std::string after;
+    /// When the last text was sent.
+    std::chrono::steady_clock::time_point sent = std::chrono::steady_clock::now();
 };
 
 events::events(boost::asio::io_context& context, store& observed)
@@ -239,15 +241,18 @@ awaitable<response> events::next(std::shared_ptr<reader> from)
             from->listed = true;
             asleep_.push_back(from);
         }
-        from->timer.expires_after(from->paging ? refresh_interval : heart_beat);
-        auto [error] =
+        const auto comment = from->sent + heart_beat;
+        const auto retry = std::chrono::steady_clock::now() + refresh_interval;
+        from->timer.expires_at(from->paging ? std::min(retry, comment) : comment);
+        [[maybe_unused]] auto [error] =
             co_await from->timer.async_wait(boost::asio::as_tuple(boost::asio::deferred));
-        if (!error && !from->paging)
+        if (std::chrono::steady_clock::now() >= comment)
         {
             part.body = ":\n\n";
             break;
         }
     }
+    from->sent = std::chrono::steady_clock::now();
     co_return part;
 }
 

@@ -438,6 +438,17 @@ BOOST_AUTO_TEST_CASE(first_comparison_reports_what_is_in_no_page)
     BOOST_TEST(last_data_before(reader, "z").contains("b"));
 }
 
+BOOST_AUTO_TEST_CASE(reader_that_waits_for_its_first_page_receives_comments)
+{
+    scene all(1);
+    all.redis.stop();
+    event_stream reader(all.at(0));
+    BOOST_TEST(reader.head().status == 200);
+    BOOST_TEST(reader.client().receive_until("\n\n") == ":\n\n");
+    all.redis.start();
+    BOOST_TEST(reader.skip_state().size() == 1U);
+}
+
 BOOST_AUTO_TEST_CASE(unreachable_redis_is_an_error_until_it_returns)
 {
     scene all(1);
