@@ -236,6 +236,42 @@ BOOST_AUTO_TEST_CASE(a_job_with_a_time_limit_may_outlive_the_context_of_its_work
     BOOST_TEST(job.valid());
 }
 
+// Such an executor would keep a context running, and its destructor could use a context that has ended meanwhile.
+BOOST_AUTO_TEST_CASE(a_job_whose_time_limit_has_expired_keeps_no_executor_of_its_worker)
+{
+    asio::io_context others;
+    const auto context = std::make_shared<asio::io_context>();
+    queue_type queue(others);
+    push(queue, "a", push_options().timeout(1ms).attempts(1));
+    job_type job;
+    queue.async_next(asio::bind_executor(owning_executor(context),
+                                         [&](const error_code&, job_type next)
+                                         { job = std::move(next); }));
+    while (!job.valid())
+        context->run_one();
+    while (job.valid())
+        context->run_one();
+    context->poll();
+    BOOST_TEST(context->stopped());
+    BOOST_TEST(context.use_count() == 1);
+}
+
+BOOST_AUTO_TEST_CASE(a_job_whose_time_limit_has_expired_lets_the_context_of_its_worker_end)
+{
+    asio::io_context context;
+    queue_type queue(context);
+    push(queue, "a", push_options().timeout(1ms).attempts(1));
+    job_type job;
+    // Without an executor of its own.
+    queue.async_next([&](const error_code&, job_type next) { job = std::move(next); });
+    while (!job.valid())
+        context.run_one();
+    while (job.valid())
+        context.run_one();
+    context.poll();
+    BOOST_TEST(context.stopped());
+}
+
 BOOST_AUTO_TEST_CASE(a_delayed_job_may_outlive_the_context_of_its_queue)
 {
     auto context = std::make_unique<asio::io_context>();

@@ -35,8 +35,10 @@ public:
     explicit kept_executor(Executor executor)
         : executor_(std::move(executor))
     {
-        // The plain executor of an io_context may outlive it.
-        if (plain_context_of(executor_) != nullptr)
+        // The plain executor of an io_context may outlive it, and the system executor has no state.
+        // A look at the context of the latter would start the threads of that.
+        if (std::is_same_v<Executor, boost::asio::system_executor> ||
+            plain_context_of(executor_) != nullptr)
             return;
         if (auto* context = context_of(executor_))
         {

@@ -285,8 +285,11 @@ private:
     template <class WorkerExecutor>
     void arm(std::chrono::milliseconds limit, const WorkerExecutor& worker)
     {
-        using event_type = basic_event<WorkerExecutor, typename State::synchronization_type>;
-        const auto never = std::make_shared<event_type>(worker);
+        // Not on the executor of the worker: the event would keep it as long as the job exists,
+        // beyond the time limit and perhaps beyond the worker's context.
+        using event_type =
+            basic_event<boost::asio::system_executor, typename State::synchronization_type>;
+        const auto never = std::make_shared<event_type>(boost::asio::system_executor());
         attempt_->limit = never;
         never->async_wait_for(
             limit,
