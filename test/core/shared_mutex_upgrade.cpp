@@ -327,6 +327,7 @@ TURNSTILE_TEST_BOTH_PATHS(an_undelivered_upgrade_of_a_destroyed_mutex_is_aborted
     drain(context);
     BOOST_TEST(upgrade.state() == "aborted");
     BOOST_TEST(!upgrade.value().valid());
+    BOOST_TEST(guard.owns_lock());
     BOOST_TEST(!guard.valid());
 }
 

@@ -369,10 +369,10 @@ public:
 
     void begin_delivery(waiter& w) noexcept
     {
-        // A failed upgrade keeps its upgradable grant.
-        if (w.result == outcome::granted)
-            base::begin_delivery(w);
-        else
+        // A failed upgrade keeps its grant, also if the mutex was destroyed after it was granted.
+        if (w.result == outcome::granted && base::state_->is_orphaned())
+            w.result = outcome::aborted;
+        if (w.result != outcome::granted)
             restore(w.value);
     }
 
