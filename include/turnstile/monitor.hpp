@@ -577,7 +577,7 @@ private:
         {
         }
 
-        section_body(section_body&& other) noexcept
+        section_body(section_body&& other) noexcept(std::is_nothrow_move_constructible_v<Body>)
             : body_(std::move(other.body_))
             , section_(construction_key(), std::move(other.section_.state_))
         {

@@ -26,6 +26,7 @@
 #include <functional>
 #include <memory>
 #include <source_location>
+#include <stdexcept>
 #include <string>
 #include <support/attempt.hpp>
 #include <support/expect.hpp>
@@ -230,6 +231,49 @@ BOOST_AUTO_TEST_CASE(the_body_is_stored_by_value)
     t.go.set();
     drain(t.context);
     BOOST_TEST(kept.use_count() == 1);
+    BOOST_TEST(*t.look() == 1);
+}
+
+namespace {
+
+/// A body without a move constructor. Its copies throw on request.
+struct fragile_body
+{
+    explicit fragile_body(const bool& throws)
+        : throws_(&throws)
+    {
+    }
+
+    fragile_body(const fragile_body& other)
+        : throws_(other.throws_)
+    {
+        if (*throws_)
+            throw std::runtime_error("fragile");
+    }
+
+    fragile_body& operator=(const fragile_body&) = delete;
+    ~fragile_body() = default;
+
+    void operator()(section& s) const { ++*s; }
+
+private:
+    const bool* throws_;
+};
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(a_body_whose_move_throws_prevents_the_section)
+{
+    scene t(path::handler);
+    bool throws = false;
+    const fragile_body body(throws);
+    auto operation = t.guarded.async_with(body);
+    throws = true;
+    BOOST_CHECK_THROW(std::move(operation)(asio::detached), std::runtime_error);
+    throws = false;
+    BOOST_TEST(*t.look() == 0);
+    t.guarded.async_with(body, asio::detached);
+    drain(t.context);
     BOOST_TEST(*t.look() == 1);
 }
 
