@@ -197,7 +197,7 @@ public:
                   boost::asio::deferred_t>
     auto async_next(CompletionToken&& token = {})
     {
-        auto nothing = [] { return error_code(); };
+        auto nothing = [](const auto& /*state*/) { return error_code(); };
         return detail::start_composed<void(error_code, job_type)>(
             detail::next_job<state_type, job_type, decltype(nothing)>(state_, nothing),
             get_executor(), std::forward<CompletionToken>(token));

@@ -397,6 +397,42 @@ BOOST_AUTO_TEST_CASE(a_payload_may_use_its_queue)
     observed = nullptr;
 }
 
+BOOST_AUTO_TEST_CASE(an_operation_that_is_started_later_finishes_the_job_of_that_time)
+{
+    asio::io_context context;
+    queue_type former(context), queue(context);
+    push(former, "a");
+    push(queue, "b");
+    push(queue, "c");
+    worker first(former, context), second(queue, context);
+    context.run();
+    job_type job;
+    job_type next;
+    const auto take_next = asio::bind_executor(context,
+                                               [&](const error_code& error, job_type result)
+                                               {
+                                                   BOOST_TEST(!error);
+                                                   next = std::move(result);
+                                               });
+    // The job is empty at the first call, and one of another queue at the second call.
+    auto of_none = job.async_finish_and_next();
+    job = std::move(first.job);
+    auto of_former = job.async_finish_and_next();
+    job = std::move(second.job);
+    std::move(of_former)(take_next);
+    context.restart();
+    context.run();
+    BOOST_TEST_REQUIRE(next.valid());
+    BOOST_TEST(next.payload() == "c");
+    push(queue, "d");
+    job = std::move(next);
+    std::move(of_none)(take_next);
+    context.restart();
+    context.run();
+    BOOST_TEST_REQUIRE(next.valid());
+    BOOST_TEST(next.payload() == "d");
+}
+
 BOOST_AUTO_TEST_CASE(a_job_whose_end_destroys_the_queue_has_no_next_one)
 {
     using fatal_queue = job_queue<std::shared_ptr<void>>;

@@ -96,7 +96,8 @@ private:
 };
 
 /// Waits for the next job; finishes another one before, if there is one. @p Finish returns the
-/// error of that.
+/// error of that. It may change the pointer to the state, since a job may get its queue between the
+/// call and the start.
 template <class State, class Job, class Finish>
 class next_job
 {
@@ -111,7 +112,7 @@ public:
     void operator()(Self& self)
     {
         self.reset_cancellation_state(boost::asio::enable_total_cancellation());
-        if (const error_code error = finish_())
+        if (const error_code error = finish_(state_))
             return call_immediately(self, error);
         // The end of a job, or another thread, may have destroyed the queue.
         const auto units = state_->units();
@@ -270,15 +271,17 @@ public:
     template <class Job, class CompletionToken>
     static auto async_finish_and_next(local_job& grant, CompletionToken&& token)
     {
-        auto finish = [&grant]
+        auto finish = [&grant](std::shared_ptr<State>& state)
         {
             const auto ended = grant.take();
-            return ended ? ended->state->finish(ended->token) : make_error_code(errc::empty_guard);
+            if (!ended)
+                return make_error_code(errc::empty_guard);
+            state = ended->state;
+            return state->finish(ended->token);
         };
         return start_composed<void(error_code, Job)>(
-            next_job<State, Job, decltype(finish)>(grant.attempt_ ? grant.attempt_->state : nullptr,
-                                                   std::move(finish)),
-            grant.fallback(), std::forward<CompletionToken>(token));
+            next_job<State, Job, decltype(finish)>(nullptr, std::move(finish)), grant.fallback(),
+            std::forward<CompletionToken>(token));
     }
 
 private:
