@@ -20,6 +20,7 @@
 #include <boost/test/unit_test.hpp>
 #include <chrono>
 #include <cstddef>
+#include <future>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -484,6 +485,23 @@ BOOST_AUTO_TEST_CASE(a_job_may_fail_after_the_end_of_the_context_of_its_queue)
                                           { return context.get_executor(); });
     fail_without_the_context_of_the_queue([](asio::io_context& context)
                                           { return asio::make_strand(context); });
+}
+
+BOOST_AUTO_TEST_CASE(
+    a_handler_without_an_executor_may_finish_a_job_after_the_end_of_the_context_of_its_queue)
+{
+    auto doomed = std::make_unique<asio::io_context>();
+    asio::io_context context;
+    queue_type queue(asio::make_strand(*doomed));
+    worker w(queue, context);
+    push(queue, "a");
+    context.run();
+    BOOST_TEST_REQUIRE(w.job.valid());
+    doomed.reset();
+    // The system executor runs the handler.
+    std::promise<error_code> finished;
+    w.job.async_finish([&](const error_code& error) { finished.set_value(error); });
+    BOOST_TEST(!finished.get_future().get());
 }
 
 BOOST_AUTO_TEST_CASE(a_worker_gets_a_due_job_without_the_context_of_the_queue)

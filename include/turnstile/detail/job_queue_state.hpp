@@ -109,13 +109,14 @@ public:
     /// The executor. The queue must exist.
     [[nodiscard]] Executor executor() const noexcept { return start_units_->get_executor(); }
 
-    /// The executor of the queue; the system executor if the queue is destroyed.
+    /// The executor of the queue; the system executor if the queue or the executor's context has
+    /// been destroyed.
     [[nodiscard]] executor_or_system_t<Executor> fallback()
     {
         const lock_type lock(mutex_);
         if (!start_units_)
             return boost::asio::system_executor();
-        return start_units_->get_executor();
+        return state_access::state(*start_units_).executor_or_system();
     }
 
     /// The queue is destroyed.
