@@ -190,6 +190,7 @@ int give_shared_dinner(const sharing& table, const std::vector<std::string>& nam
     // A process ends with its last philosopher, so a process without philosophers would never exit.
     const int processes = std::min(table.processes, static_cast<int>(names.size()));
     const plan plan{table.settings(), names, options, processes};
+    require_server(plan.settings);
     lay_table(plan);
     const killing rule{processes, table.kill_every, options.seed,
                        longest_allowed(plan, processes) + std::chrono::minutes(2)};

@@ -119,6 +119,7 @@ try
     CLI11_PARSE(app, argc, argv);
 
     const turnstile::redis::config settings{url};
+    examples::require_server(settings);
     ask(settings, {{"DEL", list_key}, {"RPUSH", list_key, "0", "1"}});
 
     examples::process_group group;

@@ -294,6 +294,7 @@ int open_shared_office(const sharing& how, const victims& chosen, const plan& pl
 {
     ledger book{plan.jobs};
     const site where{plan, how.settings(), fmt::format("scheduler_{}", ledger::now()), book};
+    require_server(where.settings);
     const int killed = runner(where, chosen).run();
     forget(where);
     book.show(killed);

@@ -451,6 +451,7 @@ int open_shared_library(const sharing& how, int readers, int writers,
     // A process ends with its last participant, so a process without participants would never exit.
     const int processes = std::min(how.processes, readers + writers);
     const plan plan{how.settings(), options, visitor_list(readers, writers), readers, processes};
+    require_server(plan.settings);
     begin_book(plan);
     const killing rule{processes, how.kill_every, options.seed, patience(plan)};
     const int killed = run_and_kill(

@@ -357,6 +357,7 @@ int open_shared_shop(const sharing& how, int producers, int consumers, int slots
     // A process ends with its last producer or consumer, so a process without them would never exit.
     const int processes = std::min(how.processes, producers + consumers);
     const auto settings = how.settings();
+    require_server(settings);
     const plan plan{settings, options,   producers,           consumers,
                     slots,    processes, begin_book(settings)};
     const killing rule{processes, how.kill_every, options.seed, patience(plan)};

@@ -4,6 +4,7 @@
 
 #include "store.hpp"
 
+#include <boost/asio/as_tuple.hpp>
 #include <boost/asio/consign.hpp>
 #include <boost/asio/deferred.hpp>
 #include <boost/asio/detached.hpp>
@@ -13,6 +14,7 @@
 #include <boost/redis/response.hpp>
 #include <chrono>
 #include <stdexcept>
+#include <turnstile/redis/session.hpp>
 
 namespace examples {
 
@@ -34,6 +36,21 @@ boost::redis::config settings_of(const turnstile::redis::config& given)
 }
 
 }  // namespace
+
+void require_server(const turnstile::redis::config& settings)
+{
+    boost::asio::io_context context;
+    turnstile::redis::session session{context, settings};
+    const auto connect = [&]() -> boost::asio::awaitable<void>
+    {
+        const auto [error] = co_await session.async_ready(boost::asio::as_tuple);
+        if (error)
+            throw std::runtime_error(settings.server_name() + ": " + error.message());
+        co_await session.async_close(boost::asio::as_tuple);
+    };
+    boost::asio::co_spawn(context, connect(), rethrow);
+    context.run();
+}
 
 struct store::link
 {

@@ -17,6 +17,10 @@
 
 namespace examples {
 
+/// Throws if the server of the configuration cannot be used. Call it first, and before processes are forked: a store
+/// would wait for the server for ever, without a message.
+void require_server(const turnstile::redis::config& settings);
+
 /// The data that the examples protect with locks: plain commands, and their replies as text.
 class store
 {

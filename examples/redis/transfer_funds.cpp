@@ -315,6 +315,7 @@ try
     plan.duration = std::chrono::seconds(seconds);
     plan.kill_every = milliseconds(kill_every);
     plan.freeze_every = milliseconds(freeze_every);
+    examples::require_server(plan.settings);
     open_accounts(plan);
 
     examples::process_group group;

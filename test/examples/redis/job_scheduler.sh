@@ -53,5 +53,6 @@ expect_refusal '--local' job_scheduler --local --redis "$redis_url"
 expect_refusal "--lease: '100' is not a whole number from 200 to 60000" \
   job_scheduler --redis "$redis_url" --lease 100
 expect_refusal '--kill' job_scheduler --redis "$redis_url" --kill everybody
+expect_server_errors job_scheduler
 
 finish

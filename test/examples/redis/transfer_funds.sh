@@ -17,5 +17,6 @@ expect_text 'processes killed: 0, stopped for two leases: 0' 'total: 2000 of 200
 
 expect_help transfer_funds --redis --processes --accounts --seconds --kill-every --freeze-every --lease
 expect_refusal "--accounts: '1' is not a whole number from 2 to 10000" transfer_funds --accounts 1
+expect_server_errors transfer_funds
 
 finish

@@ -58,6 +58,13 @@ expect_refusal() {
   [[ $errors == *"$1"* ]] || complain "$command_line said '$errors' instead of '$1'"
 }
 
+# expect_server_errors PROGRAM the program names the reason why it cannot use a server
+expect_server_errors() {
+  expect_refusal 'redis://127.0.0.1:1: the server cannot be reached' "$1" --redis redis://127.0.0.1:1
+  # shellcheck disable=SC2154  # start_redis sets the variable
+  expect_refusal 'the server refuses user and password' "$1" --redis "${redis_url%%\?*}?user=nobody&password=wrong"
+}
+
 # The end of a test.
 finish() {
   ((failures == 0))
