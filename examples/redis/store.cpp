@@ -39,6 +39,11 @@ boost::redis::config settings_of(const turnstile::redis::config& given)
 
 void require_server(const turnstile::redis::config& settings)
 {
+    // The store would send its commands without encryption, or to another server.
+    if (settings.tls || !settings.sentinels.empty())
+        throw std::runtime_error(settings.server_name() +
+                                 ": the examples use neither TLS nor sentinels; name the server by "
+                                 "redis:// or unix://");
     boost::asio::io_context context;
     turnstile::redis::session session{context, settings};
     const auto connect = [&]() -> boost::asio::awaitable<void>

@@ -25,7 +25,7 @@ void require_server(const turnstile::redis::config& settings);
 class store
 {
 public:
-    /// Connects to the server of the configuration.
+    /// Connects to the server of the configuration, without TLS and sentinels.
     store(const boost::asio::any_io_executor& executor, const turnstile::redis::config& settings);
     ~store();
     store(const store&) = delete;

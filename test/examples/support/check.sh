@@ -63,6 +63,8 @@ expect_server_errors() {
   expect_refusal 'redis://127.0.0.1:1: the server cannot be reached' "$1" --redis redis://127.0.0.1:1
   # shellcheck disable=SC2154  # start_redis sets the variable
   expect_refusal 'the server refuses user and password' "$1" --redis "${redis_url%%\?*}?user=nobody&password=wrong"
+  expect_refusal 'rediss://127.0.0.1:1: the examples use neither TLS nor sentinels' "$1" --redis rediss://127.0.0.1:1
+  expect_refusal 'the examples use neither TLS nor sentinels' "$1" --redis redis+sentinel://127.0.0.1:1/master
 }
 
 # The end of a test.
