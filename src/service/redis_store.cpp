@@ -266,7 +266,9 @@ awaitable<grant> redis_store::keep(std::string_view name, const demand& wanted,
     }
     grant refused;
     static_cast<result&>(refused) = error ? unavailable(error) : finished(error, answer);
-    if (!unread && found.status == directory_status::missing)
+    // There may be another semaphore of that name.
+    const bool is_removed = error == redis::errc::no_such_object;
+    if (is_removed || (!unread && found.status == directory_status::missing))
     {
         refused.what = outcome::unknown;
     }

@@ -6,6 +6,7 @@
 
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/awaitable.hpp>
+#include <boost/asio/error.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
@@ -206,6 +207,14 @@ BOOST_AUTO_TEST_CASE(permit_is_named_although_its_session_ends_between_two_comma
     idle.run();
     BOOST_TEST((error == errc::session_closed));
     BOOST_TEST((get(directory.async_release("a", kept.permit)).status == directory_status::done));
+}
+
+BOOST_AUTO_TEST_CASE(the_capacity_of_a_listed_semaphore_cannot_be_set)
+{
+    get(directory.async_create("a", 2));
+    const auto [error] = directory.find("a")->async_set_capacity(5, as_result).get();
+    BOOST_TEST(error == asio::error::operation_not_supported);
+    BOOST_TEST(get(directory.async_read("a")).state.value == 2);
 }
 
 BOOST_AUTO_TEST_CASE(granted_units_are_taken_for_good)

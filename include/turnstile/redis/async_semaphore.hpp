@@ -339,6 +339,7 @@ public:
      * @par Errors
      * `turnstile::errc::invalid_count`, `errc::session_closed`, `errc::unknown_outcome` if the session is
      * closed meanwhile, `errc::wrong_type`, `errc::foreign_layout`, `errc::server_error`.
+     * `boost::asio::error::operation_not_supported` for a semaphore of a @ref semaphore_directory.
      * @par Per-Operation Cancellation
      * None.
      * @par Immediate completion

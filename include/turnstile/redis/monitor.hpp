@@ -157,7 +157,8 @@ public:
      * @param session renews the leases; its executor is the fallback executor.
      * @param name    1 to 65,536 arbitrary bytes. A monitor and an @ref async_mutex with the same name are
      *                different locks.
-     * @param value   the state until one has been written.
+     * @param value   the state until one has been written. If all members of T are optionals, a state without any
+     *                value counts as one that has not been written.
      * @param options how the lock is leased.
      * @throws system_error with `errc::invalid_name` or `errc::invalid_config`.
      */

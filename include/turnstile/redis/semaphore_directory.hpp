@@ -219,6 +219,7 @@ public:
      * @brief Returns the semaphore with this name, for waiting. Does not talk to the server.
      *
      * Its operations fail with `errc::no_such_object` if the directory does not contain the semaphore, or no longer.
+     * Its capacity cannot be set: all semaphores of directories have async_semaphore::max_capacity.
      * All calls for a name return the same semaphore object, which exists as long as a caller keeps it.
      * The destruction of that object completes its waits with `operation_aborted`.
      *

@@ -329,7 +329,12 @@ void start_add(const std::shared_ptr<lock_handle>& pool, std::int64_t units, don
 void start_resize(const std::shared_ptr<lock_handle>& pool, std::int64_t capacity,
                   done_handler handler)
 {
-    if (capacity < 1 || capacity > async_semaphore::max_capacity)
+    // The capacity of a semaphore of a directory is that of all of them.
+    const bool is_listed = pool->options.pool && pool->options.pool->outside < 0;
+    if (is_listed)
+        completion<error_code>(std::move(handler))
+            .complete(boost::asio::error::operation_not_supported);
+    else if (capacity < 1 || capacity > async_semaphore::max_capacity)
         completion<error_code>(std::move(handler)).complete(turnstile::errc::invalid_count);
     else
         start_change(pool, call_kind::resize, capacity, std::move(handler));
