@@ -14,6 +14,7 @@
 #include <boost/asio/basic_waitable_timer.hpp>
 #include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/asio/bind_executor.hpp>
+#include <boost/asio/bind_immediate_executor.hpp>
 #include <boost/asio/cancel_after.hpp>
 #include <boost/asio/cancellation_signal.hpp>
 #include <boost/asio/deferred.hpp>
@@ -29,9 +30,11 @@
 #include <boost/asio/experimental/promise.hpp>
 #include <boost/asio/experimental/use_promise.hpp>
 #include <boost/asio/io_context.hpp>
+#include <boost/asio/post.hpp>
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/require.hpp>
 #include <boost/asio/steady_timer.hpp>
+#include <boost/asio/system_executor.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/asio/use_future.hpp>
 #include <boost/asio/wait_traits.hpp>
@@ -497,6 +500,33 @@ BOOST_AUTO_TEST_CASE(an_any_completion_handler_can_be_cancelled)
     BOOST_TEST(on_its_executor);
 }
 
+BOOST_AUTO_TEST_CASE(an_any_completion_handler_uses_its_immediate_executor)
+{
+    asio::io_context context;
+    async_mutex mutex(context);
+    int told = 0;
+    const auto here = [&](auto handler)
+    { return asio::bind_immediate_executor(context.get_executor(), std::move(handler)); };
+    asio::post(context,
+               [&]
+               {
+                   mutex.async_lock(asio::any_completion_handler<void(error_code, guard_type)>(
+                       here([&](const error_code&, const guard_type&) { ++told; })));
+                   BOOST_TEST_REQUIRE(told == 1);
+                   guard_type guard = *mutex.try_lock();
+                   guard.async_unlock(asio::any_completion_handler<void(error_code)>(
+                       here([&](const error_code&) { ++told; })));
+                   BOOST_TEST(told == 2);
+                   // This one has no immediate executor.
+                   guard = *mutex.try_lock();
+                   guard.async_unlock(asio::any_completion_handler<void(error_code)>(
+                       [&](const error_code&) { ++told; }));
+                   BOOST_TEST(told == 2);
+               });
+    drain(context);
+    BOOST_TEST(told == 3);
+}
+
 BOOST_AUTO_TEST_CASE(a_group_of_operations_with_a_call_back_without_executor)
 {
     using asio::experimental::make_parallel_group;
@@ -550,6 +580,19 @@ BOOST_AUTO_TEST_CASE(a_handler_with_an_inline_executor)
     drain(s.context);
     BOOST_TEST(told == 3);
     BOOST_TEST(s.timer_told == 1);
+}
+
+BOOST_AUTO_TEST_CASE(a_handler_with_an_inline_executor_uses_its_immediate_executor)
+{
+    asio::io_context context;
+    async_mutex mutex(context);
+    bool is_granted = false;
+    mutex.async_lock(asio::bind_immediate_executor(
+        asio::system_executor(),
+        asio::bind_executor(asio::inline_executor(), [&](const error_code&, const guard_type& guard)
+                            { is_granted = guard.owns_lock(); })));
+    BOOST_TEST(is_granted);
+    drain(context);
 }
 
 #endif

@@ -8,9 +8,11 @@
 #include <boost/asio/associated_allocator.hpp>
 #include <boost/asio/associated_cancellation_slot.hpp>
 #include <boost/asio/associated_executor.hpp>
+#include <boost/asio/associated_immediate_executor.hpp>
 #include <boost/asio/dispatch.hpp>
 #include <boost/asio/recycling_allocator.hpp>
 #include <turnstile/detail/bound_completion.hpp>
+#include <turnstile/detail/executor_context.hpp>
 #include <turnstile/detail/work_executor.hpp>
 #include <type_traits>
 #include <utility>
@@ -48,6 +50,8 @@ public:
         return boost::asio::get_associated_cancellation_slot(handler_);
     }
 
+    [[nodiscard]] const Handler& inner() const noexcept { return handler_; }
+
     template <class... Args>
     void operator()(Args&&... args)
     {
@@ -82,5 +86,21 @@ auto routed(Handler&& handler, const Fallback& fallback)
 }
 
 }  // namespace turnstile::detail
+
+/// The immediate executor of the inner handler. Asio looks for the one of an any_completion_handler
+/// only with the help of an executor that has a context.
+template <class Handler, class Executor, class Candidate>
+    requires turnstile::detail::has_context_property<Candidate>
+struct boost::asio::associated_immediate_executor<
+    turnstile::detail::rerouted_handler<Handler, Executor>, Candidate>
+{
+    using type = boost::asio::associated_immediate_executor_t<Handler, Candidate>;
+
+    static decltype(auto) get(const turnstile::detail::rerouted_handler<Handler, Executor>& handler,
+                              const Candidate& candidate) noexcept
+    {
+        return boost::asio::get_associated_immediate_executor(handler.inner(), candidate);
+    }
+};
 
 #endif
