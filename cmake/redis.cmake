@@ -42,6 +42,10 @@ set_target_properties(
              SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}
              # A project may link it into a shared library.
              POSITION_INDEPENDENT_CODE ON)
+if(BUILD_SHARED_LIBS)
+  # A shared library exports its symbols, even if the project that contains it hides its own.
+  set_target_properties(turnstile_redis PROPERTIES CXX_VISIBILITY_PRESET default VISIBILITY_INLINES_HIDDEN OFF)
+endif()
 if(NOT PROJECT_IS_TOP_LEVEL AND NOT TURNSTILE_INSTALL)
   # A parent project compiles it only if it links it, and without the parent's warnings.
   set_target_properties(turnstile_redis PROPERTIES EXCLUDE_FROM_ALL ON)
