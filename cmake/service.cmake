@@ -26,9 +26,11 @@ if(NOT TARGET turnstile_redis)
 endif()
 file(GLOB sources CONFIGURE_DEPENDS ${service_dir}/*.cpp)
 list(REMOVE_ITEM sources ${service_dir}/main.cpp)
-add_library(turnstile_service STATIC ${sources} ${embedded_page})
+# It contains the Redis backend, so that the server needs no shared library of this project, which would not be in its
+# package.
+add_library(turnstile_service STATIC ${sources} ${embedded_page} $<TARGET_OBJECTS:turnstile_redis>)
 target_include_directories(turnstile_service PUBLIC ${PROJECT_SOURCE_DIR}/src)
-target_link_libraries(turnstile_service PUBLIC turnstile_redis OpenSSL::SSL)
+target_link_libraries(turnstile_service PUBLIC turnstile OpenSSL::SSL fmt::fmt)
 # This check of the undefined behaviour sanitizer opens a pipe, so it fails in a server without file descriptors.
 target_compile_options(turnstile_service PUBLIC $<$<CXX_COMPILER_ID:Clang>:-fno-sanitize=vptr>)
 

@@ -25,7 +25,7 @@ fi
 
 if [[ $redis == ON ]]; then
   expect "$dir"/libturnstile-redis-dev_*_"$(dpkg --print-architecture)".deb \
-    include/turnstile/redis/config.hpp lib/libturnstile_redis.a \
+    include/turnstile/redis/config.hpp 'lib/libturnstile_redis\..*' \
     share/cmake/turnstile/turnstileRedisTargets.cmake
 fi
 
@@ -35,4 +35,7 @@ if [[ $service == 1 ]]; then
     lib/systemd/system/turnstile-server.service \
     share/doc/turnstile-server/examples/turnstile-server.conf
   dpkg-deb --field "$package" Depends | grep -q libssl
+  # The package is complete: the server needs no library of another package of this project.
+  dpkg-deb --extract "$package" "$dir/server"
+  "$dir/server/usr/bin/turnstile-server" --help > /dev/null
 fi
