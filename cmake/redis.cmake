@@ -1,6 +1,10 @@
 # The second backend, turnstile::redis. It is a compiled library, because Boost.Redis compiles slowly and needs
 # OpenSSL. Its public headers include neither.
 
+if(Boost_VERSION_STRING VERSION_LESS TURNSTILE_REDIS_BOOST_MINIMUM)
+  message(FATAL_ERROR "TURNSTILE_BUILD_REDIS needs Boost ${TURNSTILE_REDIS_BOOST_MINIMUM}, and ${Boost_DIR} has \
+${Boost_VERSION_STRING}: set Boost_ROOT to a newer one")
+endif()
 find_package(OpenSSL REQUIRED)
 find_package(fmt REQUIRED)
 
