@@ -32,8 +32,10 @@ struct refused
 };
 
 const std::vector<refused> refused_urls{
-    {"", "the URL must begin with redis://, rediss://, unix:// or redis+sentinel://"},
-    {"localhost:6379", "the URL must begin with redis://, rediss://, unix:// or redis+sentinel://"},
+    {"", "the URL must begin with redis://, rediss://, unix://, redis+sentinel:// or "
+         "rediss+sentinel://"},
+    {"localhost:6379", "the URL must begin with redis://, rediss://, unix://, redis+sentinel:// or "
+                       "rediss+sentinel://"},
     {"http://localhost", "scheme 'http': must be redis, rediss, unix, redis+sentinel or "
                          "rediss+sentinel"},
     {"redisss://localhost", "scheme 'redisss': must be redis, rediss, unix, redis+sentinel or "

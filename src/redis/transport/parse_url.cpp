@@ -301,7 +301,8 @@ void parse_url(std::string_view url, config& to)
     const std::size_t colon = url.find("://");
     const std::string_view scheme = url.substr(0, colon);
     if (colon == std::string_view::npos)
-        refuse("the URL must begin with redis://, rediss://, unix:// or redis+sentinel://");
+        refuse("the URL must begin with redis://, rediss://, unix://, redis+sentinel:// or "
+               "rediss+sentinel://");
     url.remove_prefix(colon + 3);
     std::string_view place = take_until(url, '?');
 
