@@ -110,10 +110,14 @@ private:
         symbols.resize(static_cast<std::size_t>(tick), last);
     }
 
-    static std::string piece(std::string symbols, int begin, int end)
+    /// The symbols of the ticks from @p begin to @p end. Copies only these, because a chart consists of many pieces.
+    static std::string piece(std::string_view symbols, int begin, int end)
     {
-        extend(symbols, end);
-        return symbols.substr(static_cast<std::size_t>(begin));
+        const auto first = std::min(static_cast<std::size_t>(begin), symbols.size());
+        const auto length = static_cast<std::size_t>(end - begin);
+        std::string result(symbols.substr(first, length));
+        result.resize(length, symbols.empty() ? ' ' : symbols.back());
+        return result;
     }
 
     static std::string ruler(int begin, int end)
