@@ -254,8 +254,11 @@ BOOST_AUTO_TEST_CASE(close_ends_releases_in_progress_without_a_server)
     // The attempts outlive the session.
     attempt<async_mutex::guard_type> holder;
     attempt<async_semaphore::permit_type> units;
+    attempt<async_semaphore::permit_type> all_units;
     attempt<> unlocking;
     attempt<> releasing;
+    attempt<> releasing_first;
+    attempt<> releasing_rest;
     attempt<> closing;
     redis_server server;
     config settings = undisturbed(server.url());
@@ -263,24 +266,31 @@ BOOST_AUTO_TEST_CASE(close_ends_releases_in_progress_without_a_server)
     boost::asio::io_context context;
     session owner(context, settings);
     async_mutex mutex(owner, "a");
-    async_semaphore semaphore(owner, "b", 3);
+    async_semaphore semaphore(owner, "b", 5);
     start(path::handler, context, holder, [&] { return mutex.async_lock(); });
     start(path::handler, context, units, [&] { return semaphore.async_acquire(3); });
-    BOOST_REQUIRE(run_until(context, [&] { return holder.is_told() && units.is_told(); }));
+    start(path::handler, context, all_units, [&] { return semaphore.async_acquire(2); });
+    BOOST_REQUIRE(run_until(
+        context, [&] { return holder.is_told() && units.is_told() && all_units.is_told(); }));
 
     server.kill();
     auto part = units.value().split(1);
+    auto first = all_units.value().split(1);
     start(path::handler, context, unlocking, [&] { return holder.value().async_unlock(); });
     start(path::handler, context, releasing, [&] { return part.async_release(); });
+    start(path::handler, context, releasing_first, [&] { return first.async_release(); });
+    start(path::handler, context, releasing_rest,
+          [&] { return all_units.value().async_release(); });
     start(path::handler, context, closing, [&] { return owner.async_close(); });
     BOOST_TEST(run_until(context, [&] { return closing.is_told(); }));
     const auto unknown = make_error_code(errc::unknown_outcome);
     BOOST_TEST(closing.error() == unknown);
     drain(context);
-    BOOST_TEST(unlocking.is_told());
-    BOOST_TEST(unlocking.error() == unknown);
-    BOOST_TEST(releasing.is_told());
-    BOOST_TEST(releasing.error() == unknown);
+    for (const attempt<>* each : {&unlocking, &releasing, &releasing_first, &releasing_rest})
+    {
+        BOOST_TEST(each->is_told());
+        BOOST_TEST(each->error() == unknown);
+    }
     BOOST_TEST(context.stopped());
 }
 

@@ -251,7 +251,12 @@ void session_engine::shrink(const std::shared_ptr<held_lock>& held, const listen
 {
     // The present numbers, because the holder may have released more units since the call.
     const held_lock::tally left = held->count();
-    // All units were released meanwhile, and that release reports the result.
+    // All units were released meanwhile, perhaps by a release that has not begun yet. Its result is that of this one.
+    if (left.held == 0 && done && !client_.phase_name(held->attempt).empty())
+    {
+        shrinking_[held->attempt].emplace(all_changes, done);
+        return;
+    }
     if (left.held == 0)
         return complete(done, {});
     const std::uint64_t change =
@@ -429,7 +434,7 @@ void session_engine::end_close(error_code error)
     for (const auto& [attempt, done] : std::exchange(releasing_, {}))
         complete(done, error);
     while (!shrinking_.empty())
-        finish_shrinking(shrinking_.begin()->first, ~std::uint64_t(), error);
+        finish_shrinking(shrinking_.begin()->first, all_changes, error);
     gates_.stop();
     jobs_.stop(error);
     if (replicas_)

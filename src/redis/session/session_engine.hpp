@@ -245,7 +245,8 @@ private:
     std::unordered_map<attempt_id, std::shared_ptr<lock_operation>> waiting_;
     std::unordered_map<attempt_id, std::weak_ptr<held_lock>> held_;
     std::unordered_map<attempt_id, listener> releasing_;
-    // By the number of the change.
+    // By the number of the change; all_changes for one that the release of the other units reports.
+    static constexpr auto all_changes = ~std::uint64_t();
     std::unordered_map<attempt_id, std::multimap<std::uint64_t, listener>> shrinking_;
     std::unordered_map<call_id, std::pair<call_kind, caller>> calling_;
     std::unordered_map<contribution_id, std::weak_ptr<contribution_handle>> contributions_;

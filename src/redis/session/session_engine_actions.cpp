@@ -220,7 +220,7 @@ void session_engine::perform(const failed& what)
 
 void session_engine::perform(const lost& what)
 {
-    finish_shrinking(what.attempt, ~std::uint64_t(), turnstile::errc::lost);
+    finish_shrinking(what.attempt, all_changes, turnstile::errc::lost);
     // The lock was lost while its grant still waited for replicas.
     if (const auto found = waiting_.find(what.attempt); found != waiting_.end())
         return finish(std::shared_ptr(found->second), errc::not_replicated, grant());
@@ -272,7 +272,7 @@ void session_engine::perform(const released& what)
     report(code, what.keys, what.text);
     if (const auto found = releasing_.find(what.attempt); found != releasing_.end())
         complete(releasing_.extract(found).mapped(), code);
-    finish_shrinking(what.attempt, ~std::uint64_t(), code);
+    finish_shrinking(what.attempt, all_changes, code);
 }
 
 void session_engine::perform(const taken& what)
