@@ -4,6 +4,10 @@
 
 // Tests the time limits of a wait for a condition on one thread, with both ways to wait.
 
+#include <boost/asio/bind_executor.hpp>
+#include <boost/asio/execution/any_executor.hpp>
+#include <boost/asio/execution/blocking.hpp>
+#include <boost/asio/io_context.hpp>
 #include <boost/test/unit_test.hpp>
 #include <chrono>
 #include <condition_variable>
@@ -285,4 +289,34 @@ BOOST_AUTO_TEST_CASE(a_context_does_not_run_out_of_work_while_a_timed_out_waiter
     context.poll();
     BOOST_TEST(told);
     BOOST_TEST(context.stopped());
+}
+
+BOOST_AUTO_TEST_CASE(an_executor_without_a_context_uses_a_timer_of_the_mutex)
+{
+    namespace asio = boost::asio;
+    using executor_type = asio::execution::any_executor<asio::execution::blocking_t::never_t>;
+    asio::io_context context;
+    asio::io_context mine;
+    async_mutex mutex(context);
+    condition<async_mutex> changed(mutex);
+    auto guard = mutex.try_lock();
+    bool told = false;
+    changed.async_wait_until(
+        *guard, manual_clock::now() + 5s, [] { return false; },
+        asio::bind_executor(executor_type(mine.get_executor()),
+                            [&](const error_code& error, bool holds)
+                            {
+                                BOOST_TEST(!error);
+                                BOOST_TEST(!holds);
+                                told = mine.get_executor().running_in_this_thread();
+                            }));
+    changed.notify_one();
+    drain(context);
+    drain(mine);
+    BOOST_TEST(!told);
+    manual_clock::advance(5s);
+    drain(context);
+    drain(mine);
+    BOOST_TEST(told);
+    BOOST_TEST(guard->owns_lock());
 }

@@ -13,6 +13,8 @@
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
 #include <boost/asio/error.hpp>
+#include <boost/asio/execution/any_executor.hpp>
+#include <boost/asio/execution/blocking.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/strand.hpp>
@@ -271,6 +273,27 @@ BOOST_AUTO_TEST_CASE(a_job_whose_time_limit_has_expired_lets_the_context_of_its_
         context.run_one();
     context.poll();
     BOOST_TEST(context.stopped());
+}
+
+BOOST_AUTO_TEST_CASE(a_worker_whose_executor_has_no_context_may_have_a_time_limit)
+{
+    using executor_type = asio::execution::any_executor<asio::execution::blocking_t::never_t>;
+    asio::io_context context;
+    queue_type queue(context);
+    push(queue, "a", push_options().timeout(1ms).attempts(1));
+    std::optional<job_type> job;
+    queue.async_next(asio::bind_executor(executor_type(context.get_executor()),
+                                         [&](const error_code&, job_type next)
+                                         { job.emplace(std::move(next)); }));
+    context.run();
+    BOOST_TEST_REQUIRE(job.has_value());
+    // The system executor runs the timer.
+    while (job->valid())
+    {
+        std::this_thread::yield();
+        context.restart();
+        context.poll();
+    }
 }
 
 BOOST_AUTO_TEST_CASE(a_delayed_job_may_outlive_the_context_of_its_queue)

@@ -160,8 +160,17 @@ public:
         // been destroyed, but the handler has an executor.
         const Request request = request_;
         const Limit limit = limit_;
-        const initiate_wait begin(self.get_executor());
-        begin(std::move(self), request, limit);
+        // An executor without a context has no timer. Then the executor of the mutex runs it.
+        if constexpr (Limit::template accepts<std::decay_t<decltype(self.get_executor())>>::value)
+        {
+            const initiate_wait begin(self.get_executor());
+            begin(std::move(self), request, limit);
+        }
+        else
+        {
+            const initiate_wait begin(request.queue().executor_or_system());
+            begin(std::move(self), request, limit);
+        }
     }
 
 private:
