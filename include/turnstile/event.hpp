@@ -119,7 +119,8 @@ public:
      * First in, first out.
      * @par Immediate completion
      * If there is nothing to wait for, through the associated immediate executor; a coroutine is
-     * then not suspended.
+     * then not suspended. For an automatic event, a completion handler is posted instead, since an
+     * undelivered one has to set the event again.
      * @par Complexity
      * As with `async_mutex::async_lock`.
      */

@@ -705,6 +705,23 @@ BOOST_AUTO_TEST_CASE(immediate_completions_use_the_immediate_executor)
     BOOST_TEST(told == 4);
 }
 
+BOOST_AUTO_TEST_CASE(a_handler_that_passes_an_automatic_event_is_always_posted)
+{
+    scene t(path::handler, event_reset::automatic, true);
+    int told = 0;
+    const auto here = [&](auto f)
+    { return asio::bind_immediate_executor(asio::system_executor(), std::move(f)); };
+    t.flag.async_wait(here([&](error_code) { ++told; }));
+    BOOST_TEST(told == 0);
+    drain(t.context);
+    BOOST_TEST(told == 1);
+    t.flag.set();
+    t.flag.async_wait_for(1h, here([&](error_code, std::cv_status) { ++told; }));
+    BOOST_TEST(told == 1);
+    drain(t.context);
+    BOOST_TEST(told == 2);
+}
+
 // --- tokens, flavours -------------------------------------------------------------------------
 
 BOOST_AUTO_TEST_CASE(each_token_can_be_used)
