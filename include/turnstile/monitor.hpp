@@ -57,7 +57,7 @@ namespace turnstile {
  * The monitor may be destroyed while critical sections run or wait. Those that wait complete with
  * `operation_aborted`. The state lives until the last running one has ended.
  *
- * @tparam T the type of the state; any type locally.
+ * @tparam T the type of the state; any movable type locally.
  * @tparam Executor the type of the fallback executor. See @ref basic_async_mutex, also for calls
  *         without a completion token.
  * @tparam Synchronization @ref synchronized or @ref unsynchronized.
