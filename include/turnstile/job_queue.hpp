@@ -324,6 +324,9 @@ public:
      * @brief Lists the jobs in a state: waiting jobs by level and then in the order in which they
      * will start, delayed ones by time, active ones by start, dead letters by number.
      *
+     * Copies of the payload should not throw. The exception would leave the call that starts the
+     * operation; for a coroutine that awaits it, this is the `run()` of its context.
+     *
      * @param state  the state.
      * @param offset the number of jobs to leave out.
      * @param count  the largest number of jobs to return, from 1 to @ref max_page.
