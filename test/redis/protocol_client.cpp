@@ -325,6 +325,17 @@ BOOST_AUTO_TEST_CASE(a_permanent_refusal_fails_the_attempt)
     BOOST_TEST(machine.attempt_count() == 0U);
 }
 
+// Redis does not undo what a script has done before it fails.
+BOOST_AUTO_TEST_CASE(an_attempt_whose_script_fails_in_the_middle_is_withdrawn)
+{
+    want();
+    refuse("NOPERM no permission script: 12ab, on @user_script:9.");
+    BOOST_TEST((only<failed>().reason == attempt_failure::refused));
+    BOOST_TEST(sent() == "cancel");
+    answer(say(status::cancelled));
+    BOOST_TEST(machine.attempt_count() == 0U);
+}
+
 // The server may have forgotten a lock while its clock was ahead.
 BOOST_AUTO_TEST_CASE(an_acquire_states_the_highest_token_of_all_locks)
 {

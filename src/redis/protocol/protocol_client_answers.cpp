@@ -480,15 +480,16 @@ void protocol_client::on_refused(attempt& it, operation op, std::string_view tex
         return abandon_transaction(it, attempt_failure::unknown);
     if (!is_transient(text))
     {
-        if (it.doubtful && it.current < phase::held)
-            return end_with(it, attempt_failure::unknown, text);
+        const auto reason = it.doubtful ? attempt_failure::unknown : attempt_failure::refused;
         // The server may know the attempt all the same, or has granted the lock.
         if ((it.current == phase::joining && failed_inside) ||
             (it.current == phase::confirming && op == operation::fetch))
         {
-            report_failure(it, attempt_failure::refused, text);
+            report_failure(it, reason, text);
             return withdraw(it);
         }
+        if (it.doubtful && it.current < phase::held)
+            return end_with(it, reason, text);
         if (it.current == phase::joining || (op == operation::resync && it.current < phase::held))
             return end_with(it, attempt_failure::refused, text);
         // Until the server confirms the cancellation, it may still grant the lock, for a claim lease each time.
@@ -498,10 +499,7 @@ void protocol_client::on_refused(attempt& it, operation op, std::string_view tex
         if (it.current == phase::releasing)
         {
             if (it.wants.takes)
-                return end_with(it,
-                                it.doubtful || failed_inside ? attempt_failure::unknown
-                                                             : attempt_failure::refused,
-                                text);
+                return end_with(it, failed_inside ? attempt_failure::unknown : reason, text);
             // The server refuses the commit, but the lock is released all the same.
             if (op == operation::commit)
             {
