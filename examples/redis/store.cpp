@@ -14,6 +14,8 @@
 #include <boost/redis/response.hpp>
 #include <chrono>
 #include <stdexcept>
+#include <tuple>
+#include <turnstile/redis/error.hpp>
 #include <turnstile/redis/session.hpp>
 
 namespace examples {
@@ -48,7 +50,12 @@ void require_server(const turnstile::redis::config& settings)
     turnstile::redis::session session{context, settings};
     const auto connect = [&]() -> boost::asio::awaitable<void>
     {
-        const auto [error] = co_await session.async_ready(boost::asio::as_tuple);
+        // The server may be starting.
+        const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(3);
+        auto [error] = co_await session.async_ready(boost::asio::as_tuple);
+        while (error == turnstile::redis::errc::unreachable &&
+               std::chrono::steady_clock::now() < end)
+            std::tie(error) = co_await session.async_ready(boost::asio::as_tuple);
         if (error)
             throw std::runtime_error(settings.server_name() + ": " + error.message());
         co_await session.async_close(boost::asio::as_tuple);
