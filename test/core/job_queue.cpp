@@ -449,7 +449,7 @@ BOOST_AUTO_TEST_CASE(an_operation_that_is_started_later_finishes_the_job_of_that
     BOOST_TEST_REQUIRE(next.valid());
     BOOST_TEST(next.payload() == "c");
     push(queue, "d");
-    job = std::move(next);
+    job = std::exchange(next, job_type());
     std::move(of_none)(take_next);
     context.restart();
     context.run();

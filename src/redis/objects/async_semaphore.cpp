@@ -330,8 +330,8 @@ void start_resize(const std::shared_ptr<lock_handle>& pool, std::int64_t capacit
                   done_handler handler)
 {
     // The capacity of a semaphore of a directory is that of all of them.
-    const bool is_listed = pool->options.pool && pool->options.pool->outside < 0;
-    if (is_listed)
+    const auto& shape = pool->options.pool;
+    if (shape && shape->outside < 0)
         completion<error_code>(std::move(handler))
             .complete(boost::asio::error::operation_not_supported);
     else if (capacity < 1 || capacity > async_semaphore::max_capacity)
