@@ -22,11 +22,14 @@
 #include <boost/beast/http/empty_body.hpp>
 #include <boost/beast/http/parser.hpp>
 #include <boost/beast/http/read.hpp>
+#include <charconv>
+#include <cstdint>
 #include <exception>
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
 #include <openssl/ssl.h>
 #include <stdexcept>
+#include <system_error>
 #include <turnstile/error.hpp>
 #include <utility>
 
@@ -44,6 +47,17 @@ constexpr auto as_result = asio::as_tuple(asio::deferred);
 char to_lower(char c) noexcept
 {
     return c >= 'A' && c <= 'Z' ? static_cast<char>(c + ('a' - 'A')) : c;
+}
+
+}  // namespace
+
+namespace {
+
+bool is_port(std::string_view text)
+{
+    std::uint16_t number = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+    return error == std::errc() && end == text.data() + text.size() && number != 0;
 }
 
 }  // namespace
@@ -77,9 +91,10 @@ std::optional<notify_target> parse_url(std::string_view url)
     if (path.empty() || path.front() != '/')
         target.path.insert(0, "/");
     std::ranges::transform(target.host, target.host.begin(), to_lower);
-    const bool is_number =
-        !target.port.empty() && target.port.find_first_not_of("0123456789") == std::string::npos;
-    if (target.host.empty() || !is_number)
+    const bool is_in_brackets = target.host.starts_with('[') && target.host.ends_with(']');
+    if (target.host.empty() ||
+        (!is_in_brackets && target.host.find_first_of("[]:") != std::string::npos) ||
+        !is_port(target.port))
         return std::nullopt;
     return target;
 }
