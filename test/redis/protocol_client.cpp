@@ -334,6 +334,13 @@ BOOST_AUTO_TEST_CASE(an_attempt_whose_script_fails_in_the_middle_is_withdrawn)
     BOOST_TEST(sent() == "cancel");
     answer(say(status::cancelled));
     BOOST_TEST(machine.attempt_count() == 0U);
+
+    want();
+    refuse("NOPERM no permission script: 12ab, on @user_script:9.");
+    only<failed>();
+    refuse("NOPERM no permission script: 34cd, on @user_script:9.");
+    BOOST_TEST(machine.attempt_count() == 0U);
+    BOOST_TEST(machine.is_idle());
 }
 
 // The server may have forgotten a lock while its clock was ahead.

@@ -486,12 +486,16 @@ void protocol_client::on_refused(attempt& it, operation op, std::string_view tex
             (it.current == phase::confirming && op == operation::fetch))
         {
             report_failure(it, reason, text);
+            it.ending.how = release_kind::after_failure;
             return withdraw(it);
         }
         if (it.doubtful && it.current < phase::held)
             return end_with(it, reason, text);
         if (it.current == phase::joining || (op == operation::resync && it.current < phase::held))
             return end_with(it, attempt_failure::refused, text);
+        // A server that refuses one command after the other would keep the client busy for ever.
+        if (it.current == phase::cancelling && it.ending.how == release_kind::after_failure)
+            return end_attempt(it.id);
         // Until the server confirms the cancellation, it may still grant the lock, for a claim lease each time.
         if (it.current == phase::cancelling)
             return timers_.set(timer::retry, it.id, it.retry_at,
