@@ -310,6 +310,8 @@ BOOST_AUTO_TEST_CASE(a_forked_child_takes_no_answer_of_its_parent)
         {
             scene.context->notify_fork(boost::asio::execution_context::fork_child);
             scene.context->poll();
+            // If the parent fails, nobody ends this process.
+            ::alarm(120);
             if (::write(to_parent[1], "", 1) == 1)
                 scene.context->run();
             ::pause();
