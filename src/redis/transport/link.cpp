@@ -44,38 +44,23 @@ namespace {
 using boost::redis::any_adapter;
 using boost::redis::resp3::node_view;
 
-/// A user of a socket, which a forked child shares with its parent.
-class socket_user
+/// The links of a context. A forked child shares their sockets with its parent, and Asio would let it read the answers
+/// to its parent.
+class links_of_context final : public asio::execution_context::service
 {
 public:
-    socket_user(const socket_user&) = delete;
-    socket_user& operator=(const socket_user&) = delete;
-
-    /// Stops to read and write, in a forked child.
-    virtual void abandon_socket() = 0;
-
-protected:
-    socket_user() = default;
-    ~socket_user() = default;
-};
-
-/// The users of sockets of a context. Asio lets a forked child continue their operations: it would read answers to its
-/// parent.
-class socket_users final : public asio::execution_context::service
-{
-public:
-    using key_type = socket_users;
+    using key_type = links_of_context;
 
     struct list
     {
         std::mutex mutex;
-        std::set<socket_user*> users;
+        std::set<link*> links;
     };
 
     // Asio uses this member as the key of the service.
     inline static asio::execution_context::id id;
 
-    explicit socket_users(asio::execution_context& context)
+    explicit links_of_context(asio::execution_context& context)
         : service(context)
     {
     }
@@ -91,8 +76,8 @@ private:
         if (event != asio::execution_context::fork_child)
             return;
         const std::lock_guard lock(all_->mutex);
-        for (socket_user* each : all_->users)
-            each->abandon_socket();
+        for (link* each : all_->links)
+            each->abandon();
     }
 
     std::shared_ptr<list> all_ = std::make_shared<list>();
@@ -101,7 +86,7 @@ private:
 /// `Connection` is the connection of Boost.Redis for the type of the executor. The concrete type of a strand makes a
 /// command much cheaper, because Boost.Redis copies its executor about twenty times for each.
 template <class Connection>
-class redis_link final : public link, private socket_user
+class redis_link final : public link
 {
 public:
     using executor_type = typename Connection::executor_type;
@@ -118,14 +103,14 @@ public:
     {
         name_server(settings);
         connection_.set_receive_response(*this);
-        const std::lock_guard lock(users_->mutex);
-        users_->users.insert(this);
+        const std::lock_guard lock(siblings_->mutex);
+        siblings_->links.insert(this);
     }
 
     ~redis_link() override
     {
-        const std::lock_guard lock(users_->mutex);
-        users_->users.erase(this);
+        const std::lock_guard lock(siblings_->mutex);
+        siblings_->links.erase(this);
     }
 
     void start() override
@@ -159,6 +144,8 @@ public:
         // Posted, because the caller may be inside the parser.
         asio::post(executor_, [self = self()] { self->connection_.cancel(); });
     }
+
+    void abandon() override { connection_.cancel(); }
 
     /// For Boost.Redis: receives the pushes.
     friend auto boost_redis_adapt(redis_link& self) { return push_adapter{&self}; }
@@ -286,8 +273,6 @@ private:
             });
     }
 
-    void abandon_socket() override { connection_.cancel(); }
-
     void stopped(const error_code& why)
     {
         stopping_ = true;
@@ -324,8 +309,8 @@ private:
     }
 
     executor_type executor_;
-    std::shared_ptr<socket_users::list> users_ =
-        asio::use_service<socket_users>(asio::query(executor_, asio::execution::context)).all();
+    std::shared_ptr<links_of_context::list> siblings_ =
+        asio::use_service<links_of_context>(asio::query(executor_, asio::execution::context)).all();
     std::shared_ptr<observer> observer_;
     std::string channel_;
     boost::redis::config settings_;

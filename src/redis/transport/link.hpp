@@ -92,6 +92,9 @@ public:
     /// Ends the link; ended() follows.
     virtual void cancel() = 0;
 
+    /// Ends the link of a forked child before the child runs anything. In contrast to cancel(), nothing else runs.
+    virtual void abandon() = 0;
+
 protected:
     link() = default;
 };
