@@ -49,10 +49,6 @@ char to_lower(char c) noexcept
     return c >= 'A' && c <= 'Z' ? static_cast<char>(c + ('a' - 'A')) : c;
 }
 
-}  // namespace
-
-namespace {
-
 bool is_port(std::string_view text)
 {
     std::uint16_t number = 0;

@@ -46,6 +46,18 @@ BOOST_AUTO_TEST_CASE(a_missing_key_pattern_is_named)
                    "user 'app' may not use the keys; add ~shop:*");
 }
 
+BOOST_AUTO_TEST_CASE(a_missing_command_is_named_if_it_is_known)
+{
+    const config settings;
+    BOOST_TEST(diagnose("NOPERM this user has no permissions to run the 'Hget' command", "EVALSHA",
+                        settings)
+                   .text == "user 'default' may not run the command hget; add +hget");
+    const std::string unnamed = "ERR The user executing the script can't run this command or "
+                                "subcommand script: 5fd3, on @user_script:12.";
+    BOOST_TEST(diagnose(unnamed, "EVALSHA", settings).text ==
+               "user 'default' lacks a permission (" + unnamed + ')');
+}
+
 BOOST_AUTO_TEST_CASE(permanent_errors_are_not_retried)
 {
     const config settings;

@@ -28,7 +28,6 @@
 #include <turnstile/redis/monitor.hpp>
 #include <type_traits>
 #include <utility>
-#include <vector>
 
 namespace turnstile::redis {
 

@@ -53,9 +53,9 @@ constexpr std::string_view in_script = "ERR The user executing the script can't"
 diagnosis missing_command(std::string_view error, std::string_view command, const config& settings)
 {
     // In a script, the refused command differs from the sent one, and Redis 7.0 does not name it.
-    const bool is_unnamed = error.starts_with(in_script);
-    const std::string_view named = is_unnamed ? std::string_view() : quoted(error);
-    std::string name(!named.empty() || is_unnamed ? named : command);
+    std::string name;
+    if (const std::string_view named = quoted(error); !error.starts_with(in_script))
+        name = named.empty() ? command : named;
     std::ranges::transform(name, name.begin(),
                            [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
     if (name.empty())

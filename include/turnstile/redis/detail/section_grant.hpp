@@ -48,7 +48,7 @@ namespace turnstile::redis::detail {
 void start_transact(const std::shared_ptr<lock_handle>& lock,
                     const std::shared_ptr<proposal>& proposed, lock_handler handler);
 
-/// What the withdrawal of a contribution by a section leads to.
+/// The result of the withdrawal of a contribution in a section.
 enum class withdrawal
 {
     /// The section has made the contribution, and does not commit it.
@@ -61,7 +61,7 @@ enum class withdrawal
     lost,
 };
 
-/// What a running section commits when it ends or waits.
+/// The changes of a running section since the last commit.
 class pending_changes
 {
 public:
@@ -79,6 +79,7 @@ public:
     /// Makes a contribution.
     void contribute(std::shared_ptr<contribution_handle> made);
 
+    /// Withdraws a contribution.
     [[nodiscard]] withdrawal withdraw(const std::shared_ptr<contribution_handle>& handle);
 
     /// Returns the changes that lead to the state @p now, and forgets them. The fields in @p stored exist.
