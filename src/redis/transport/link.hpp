@@ -92,7 +92,7 @@ public:
     /// Ends the link; ended() follows.
     virtual void cancel() = 0;
 
-    /// Ends the link of a forked child before the child runs anything. In contrast to cancel(), nothing else runs.
+    /// Like cancel(), but at once: for a forked child, before it runs anything.
     virtual void abandon() = 0;
 
 protected:
