@@ -63,7 +63,10 @@ void simulation_judge::before_script(const redis_store& store, std::size_t index
     look(store, index, each.owner, each.fence, each.queue);
     if (each.fence != 0)
         return;
-    // The lock was unused and has expired. A holder that the server forgot earlier may have a longer lease.
+    // The lock was unused and has expired, which means that the server has forgotten it once more. A holder that the
+    // server forgot earlier may have a longer lease.
+    if (each.top_remembered != 0)
+        each.forgot_before = each.forgot_at;
     each.top_remembered = 0;
     // The lock's clock may have been ahead of the server's.
     if (set_back_ > shortest_memory_)
@@ -95,7 +98,8 @@ void simulation_judge::after_script(const redis_store& store, std::size_t index,
     for (const std::string& id : queue)
         arrives(id);
     // A waiter on the condition has no position in the queue, not even one from before the server forgot it.
-    // Under the id of a former connection, it may be found among these waiters although it is in the queue.
+    // Under the id of a former connection, it may be found among these waiters although it is in the queue, or will
+    // return there with its ticket if the server has forgotten that it was notified.
     std::vector<std::string> left = queue;
     left.push_back(owner);
     for (const std::string& condition : {simulated_condition, simulated_absence})
@@ -103,8 +107,10 @@ void simulation_judge::after_script(const redis_store& store, std::size_t index,
             for (const auto& [ticket, id] : condition_waiters->order)
             {
                 left.push_back(id);
-                if (const auto found = each.arrivals.find(name_of(id_of(id)));
-                    found != each.arrivals.end() && !found->second.there)
+                const waiter_id sleeper = id_of(id);
+                if (const auto found = each.arrivals.find(name_of(sleeper));
+                    found != each.arrivals.end() && !found->second.there &&
+                    sleeper.incarnation >= found->second.incarnation)
                     each.arrivals.erase(found);
             }
     // Transactions that have waited are executed in order, too.
