@@ -71,20 +71,20 @@ BOOST_AUTO_TEST_CASE(a_nudge_reports_a_grant_to_another_attempt_of_the_client)
     BOOST_TEST(only<granted>().attempt == second);
 }
 
-// One script transfers a hundred waiters. The waiters of the next script must not be in front of them.
+// One script transfers 32 waiters. The waiters of the next script must not be in front of them.
 BOOST_AUTO_TEST_CASE(waiters_resync_in_the_order_of_the_queue)
 {
     const attempt_id holder = hold();
-    for (std::int64_t i = 0; i < 150; ++i)
+    for (std::int64_t i = 0; i < 50; ++i)
         wait(1000 - i);
     disconnect();
     connect(2);
     BOOST_TEST(sent() == "resync resync");
-    BOOST_TEST(commands[0].keys.size() == 100U);
+    BOOST_TEST(commands[0].keys.size() == 32U);
     // The arguments of the first attempt are its ids, and its new id.
     BOOST_TEST(commands[0].arguments[2] == id(holder));
-    BOOST_TEST(commands[0].arguments[2 + 7] == id(holder + 150));
-    BOOST_TEST(commands[1].arguments[2] == id(holder + 150 - 99));
+    BOOST_TEST(commands[0].arguments[2 + 7] == id(holder + 50));
+    BOOST_TEST(commands[1].arguments[2] == id(holder + 50 - 31));
 }
 
 BOOST_AUTO_TEST_CASE(waiters_of_a_forgotten_queue_enter_it_again)
@@ -124,31 +124,31 @@ BOOST_AUTO_TEST_CASE(a_nudge_that_was_refused_is_sent_again)
 
 // --- batches ------------------------------------------------------------------------------------
 
-BOOST_AUTO_TEST_CASE(renewals_are_sent_by_the_hundred)
+BOOST_AUTO_TEST_CASE(renewals_are_sent_in_batches_of_32)
 {
     std::vector<lock_id> locks;
-    for (int i = 0; i < 250; ++i)
+    for (int i = 0; i < 80; ++i)
     {
         lock = machine.open_lock(mutex_keys("t", "lock " + std::to_string(i)), {});
         hold();
     }
     pass(5100ms);
     BOOST_TEST(sent() == "renew renew renew");
-    BOOST_TEST(commands[0].keys.size() == 100U);
-    BOOST_TEST(commands[0].arguments.size() == 501U);
-    BOOST_TEST(commands[2].keys.size() == 50U);
+    BOOST_TEST(commands[0].keys.size() == 32U);
+    BOOST_TEST(commands[0].arguments.size() == 161U);
+    BOOST_TEST(commands[2].keys.size() == 16U);
 }
 
-BOOST_AUTO_TEST_CASE(resyncs_are_sent_by_the_hundred)
+BOOST_AUTO_TEST_CASE(resyncs_are_sent_in_batches_of_32)
 {
-    for (int i = 0; i < 120; ++i)
+    for (int i = 0; i < 50; ++i)
         wait(i + 1, 60s);
     disconnect();
     connect(2);
     BOOST_TEST(sent() == "resync resync");
-    BOOST_TEST(commands[0].keys.size() == 100U);
-    BOOST_TEST(commands[0].arguments.size() == 701U);
-    BOOST_TEST(commands[1].keys.size() == 20U);
+    BOOST_TEST(commands[0].keys.size() == 32U);
+    BOOST_TEST(commands[0].arguments.size() == 225U);
+    BOOST_TEST(commands[1].keys.size() == 18U);
 }
 
 BOOST_AUTO_TEST_CASE(a_refused_batch_is_divided_so_that_one_lock_does_not_end_the_others)

@@ -338,7 +338,7 @@ public:
      * @par Errors, Per-Operation Cancellation
      * See the class.
      * @par Round trips
-     * One command for the names, and one more for each 100 listed semaphores.
+     * One command for the names, and one more for each 50 listed semaphores.
      */
     template <boost::asio::completion_token_for<void(error_code, semaphore_page)> CompletionToken =
                   boost::asio::deferred_t>

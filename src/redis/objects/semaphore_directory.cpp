@@ -154,12 +154,12 @@ void add_numbers(page_in_progress& what, const std::vector<std::string>& leaves)
     }
 }
 
-/// Reads the numbers of the semaphores of a page, a hundred at a time, because a script must not
+/// Reads the numbers of the semaphores of a page, fifty at a time, because a script must not
 /// keep the server from its other work.
 void read_page(const std::shared_ptr<directory_handle>& directory, session_engine& engine,
                page_in_progress what, const page_completion& done)
 {
-    constexpr std::size_t at_once = 100;
+    constexpr std::size_t at_once = 50;
     const std::size_t end = std::min(what.named.size(), what.read + at_once);
     std::vector<std::string> keys;
     for (std::size_t i = what.read; i < end; ++i)

@@ -14,8 +14,9 @@ namespace turnstile::redis::detail {
 
 namespace {
 
-// The maximum number of locks for one script, which must not keep the server from its other work.
-constexpr std::size_t batch_size = 100;
+// The maximum number of locks for one script. A permit takes a script up to 20 microseconds, and a script should end
+// within a millisecond.
+constexpr std::size_t batch_size = 32;
 
 }  // namespace
 
