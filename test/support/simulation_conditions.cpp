@@ -127,7 +127,8 @@ void simulation_world::check_condition_waiters(std::size_t lock)
             return judge_->violate("a notification was lost: " + text + " waits on");
 }
 
-/// When the faults have ended, a client adds the items that others wait for.
+/// When the faults have ended, a client adds the items that others wait for. If the server has forgotten a holder, this
+/// one may have begun to wait after another holder had added an item.
 void simulation_world::produce()
 {
     for (std::size_t i = 0; i < keys_.size(); ++i)
@@ -147,7 +148,7 @@ void simulation_world::produce()
         const auto producer =
             std::ranges::find_if(clients_, [&](const client& each)
                                  { return each.machine && each.paused_until <= now_; });
-        if (!waits || items_[i] != 0 || producer == clients_.end())
+        if (!waits || (items_[i] != 0 && !has_forgotten_) || producer == clients_.end())
             continue;
         section each;
         each.lock = i;
