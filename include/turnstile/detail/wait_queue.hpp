@@ -74,21 +74,13 @@ public:
 
     [[nodiscard]] const std::string& name() const noexcept { return name_; }
 
-    /// Locks the queue. Returns the word without queue_locked.
-    std::uint64_t lock_queue() noexcept
+    /// Locks the queue. Returns the word without queue_locked. Inline, because a hand-over locks it twice.
+    BOOST_FORCEINLINE std::uint64_t lock_queue() noexcept
     {
-        for (unsigned spins = 0;; ++spins)
-        {
-            const std::uint64_t word = word_.peek();
-            if ((word & queue_locked) == 0 && word_.take(word, word | queue_locked))
-                return word;
-            // The scheduler may have preempted the thread that has locked the queue: let that
-            // thread run.
-            if (spins < 64)
-                boost::core::sp_thread_pause();
-            else
-                boost::core::sp_thread_yield();
-        }
+        const std::uint64_t word = word_.peek();
+        if ((word & queue_locked) == 0 && word_.take(word, word | queue_locked)) [[likely]]
+            return word;
+        return lock_queue_slowly();
     }
 
     /// Stores the word, which shows whether there are waiters, and so unlocks the queue.
@@ -465,6 +457,22 @@ protected:
     waiter_list parked_;
 
 private:
+    BOOST_NOINLINE std::uint64_t lock_queue_slowly() noexcept
+    {
+        for (unsigned spins = 0;; ++spins)
+        {
+            const std::uint64_t word = word_.peek();
+            if ((word & queue_locked) == 0 && word_.take(word, word | queue_locked))
+                return word;
+            // The scheduler may have preempted the thread that has locked the queue: let that
+            // thread run.
+            if (spins < 64)
+                boost::core::sp_thread_pause();
+            else
+                boost::core::sp_thread_yield();
+        }
+    }
+
     void destroy() noexcept override
     {
         if (was_linked_)
