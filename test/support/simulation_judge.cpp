@@ -124,9 +124,10 @@ void simulation_judge::after_script(const redis_store& store, std::size_t index,
                 check_overtaken(each, queue, id, knows);
             each.arrivals[name_of(id_of(id))].claim = 0;
         }
-    // A waiter that was dropped before it received its position cannot claim it.
+    // A waiter that was dropped before it received its position cannot claim it. Neither can one of which the server
+    // has only remembered an old grant.
     for (auto& [who, arrived] : each.arrivals)
-        if (!arrived.there && !arrived.ticket_known)
+        if (!arrived.ticket_known && (!arrived.there || who == name_of(id_of(owner))))
             arrived.claim = 0;
 
     // A critical section whose commit is rejected releases the lock as well, and reports that it was lost.
