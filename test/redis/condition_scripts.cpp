@@ -16,9 +16,6 @@ using turnstile::test::script_scene;
 using namespace std::chrono_literals;
 using words = script_scene::words;
 
-#define TEST_WORDS(left, ...)                                                                      \
-    BOOST_TEST(left == (words{__VA_ARGS__}), boost::test_tools::per_element())
-
 namespace {
 
 /// Some clients wait for a condition, and d#1.1 has the lock.

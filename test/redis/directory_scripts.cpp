@@ -115,9 +115,6 @@ private:
 
 }  // namespace
 
-#define TEST_WORDS(left, ...)                                                                      \
-    BOOST_TEST(left == (words{__VA_ARGS__}), boost::test_tools::per_element())
-
 BOOST_FIXTURE_TEST_SUITE(redis_directory_scripts, directory_scene)
 
 // --- enlist -------------------------------------------------------------------------------------

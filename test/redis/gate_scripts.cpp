@@ -15,9 +15,6 @@ using turnstile::test::gate_scene;
 using namespace std::chrono_literals;
 using words = gate_scene::words;
 
-#define TEST_WORDS(left, ...)                                                                      \
-    BOOST_TEST(left == (words{__VA_ARGS__}), boost::test_tools::per_element())
-
 BOOST_FIXTURE_TEST_SUITE(redis_gate_scripts, gate_scene)
 
 // --- events -------------------------------------------------------------------------------------

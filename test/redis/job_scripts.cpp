@@ -17,9 +17,6 @@ using turnstile::test::job_scene;
 using namespace std::chrono_literals;
 using words = job_scene::words;
 
-#define TEST_WORDS(left, ...)                                                                      \
-    BOOST_TEST(left == (words{__VA_ARGS__}), boost::test_tools::per_element())
-
 BOOST_FIXTURE_TEST_SUITE(redis_job_scripts, job_scene)
 
 // --- starts -------------------------------------------------------------------------------------

@@ -267,9 +267,6 @@ void check_neighbours(const words& scripts, const words& keys, const words& dama
 
 }  // namespace
 
-#define TEST_WORDS(left, ...)                                                                      \
-    BOOST_TEST(left == (words{__VA_ARGS__}), boost::test_tools::per_element())
-
 BOOST_FIXTURE_TEST_SUITE(redis_script_edges, script_scene)
 
 // --- every script ends leases -------------------------------------------------------------------

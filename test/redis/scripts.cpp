@@ -19,9 +19,6 @@ using turnstile::test::script_scene;
 using namespace std::chrono_literals;
 using words = script_scene::words;
 
-#define TEST_WORDS(left, ...)                                                                      \
-    BOOST_TEST(left == (words{__VA_ARGS__}), boost::test_tools::per_element())
-
 BOOST_FIXTURE_TEST_SUITE(redis_scripts, script_scene)
 
 // --- acquire ------------------------------------------------------------------------------------

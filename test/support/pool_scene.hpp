@@ -26,6 +26,8 @@ public:
         keys = {"pool"};
     }
 
+    static std::int64_t fence_of(const words& answer) { return std::stoll(answer.at(2)); }
+
     words acquire(const std::string& id, std::int64_t units, const std::string& mode = "queue",
                   std::int64_t hint = 0, std::int64_t seen = 0)
     {

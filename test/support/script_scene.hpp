@@ -17,6 +17,10 @@
 #include "packed_state.hpp"
 #include "script_engine.hpp"
 
+/// Checks that an answer, a queue or the like consists of these words.
+#define TEST_WORDS(left, ...)                                                                      \
+    BOOST_TEST(left == (std::vector<std::string>{__VA_ARGS__}), boost::test_tools::per_element())
+
 namespace turnstile::test {
 
 using namespace std::chrono_literals;

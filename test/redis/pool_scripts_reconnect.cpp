@@ -1,0 +1,307 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#include <boost/test/unit_test.hpp>
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+#include "support/pool_scene.hpp"
+
+// What the scripts of a pool do for a client that reconnects, and with keys that were deleted or are not theirs.
+
+using turnstile::test::pool_scene;
+using namespace std::chrono_literals;
+using words = pool_scene::words;
+
+BOOST_FIXTURE_TEST_SUITE(redis_pool_scripts_reconnect, pool_scene)
+
+// --- another connection, another memory ---------------------------------------------------------
+
+BOOST_AUTO_TEST_CASE(resync_transfers_a_waiter)
+{
+    acquire("a#1.1", 3);
+    acquire("b#1.1", 2);
+    acquire("c#1.1", 1);
+    store.subscribers["w:b#2"] = 1;
+    BOOST_TEST(resync("b#1.1", "b#2.1")[0] == "queued");
+    TEST_WORDS(queue(), "b#2.1", "c#1.1");
+    pass(4s);
+    BOOST_TEST(nudge("c#1.1")[0] == "own");
+    BOOST_TEST(acquire("b#2.1", 2)[0] == "own");
+}
+
+BOOST_AUTO_TEST_CASE(resync_transfers_a_holder)
+{
+    const std::int64_t fence = fence_of(acquire("a#1.1", 3));
+    const words answer = resync("a#1.1", "a#2.1", fence, 2, 1);
+    BOOST_TEST(answer[0] == "own");
+    BOOST_TEST(answer[2] == std::to_string(fence));
+    BOOST_TEST(answer[3] == std::to_string(store.clock + 15'000'000));
+    BOOST_TEST(held() == 2);
+    BOOST_TEST(value() == 0);
+    BOOST_TEST(release("a#2.1", fence, "", 1)[0] == "released");
+    BOOST_TEST(value() == 2);
+}
+
+BOOST_AUTO_TEST_CASE(a_reconnect_leaves_no_record_of_the_former_connection)
+{
+    const std::int64_t fence = fence_of(acquire("a#1.1", 3));
+    acquire("b#1.1", 1);
+    resync("a#1.1", "a#2.1", fence, 3);
+    resync("b#1.1", "b#2.1");
+    BOOST_TEST(store.zset("pool{holders}")->scores.size() == 1U);
+    // The fields are a holder, a waiter, the state and the layout.
+    BOOST_TEST(store.hash("pool")->size() == 4U);
+    TEST_WORDS(queue(), "b#2.1");
+}
+
+BOOST_AUTO_TEST_CASE(units_are_left_outside_once_over_any_number_of_connections)
+{
+    const std::int64_t fence = fence_of(acquire("a#1.1", 3));
+    resync("a#1.1", "a#2.1", fence, 2, 1);
+    resync("a#2.1", "a#3.1", fence, 2, 1);
+    BOOST_TEST(field("outside") == "1");
+}
+
+BOOST_AUTO_TEST_CASE(resync_grants_units_to_waiters)
+{
+    const std::int64_t fence = fence_of(acquire("a#1.1", 3));
+    acquire("b#1.1", 1);
+    resync("a#1.1", "a#2.1", fence, 2);
+    TEST_WORDS(told(), "w:b#1 grant b#1.1");
+    acquire("b#1.2", 2);
+    release("b#1.1", fence_of(nudge("b#1.1")));
+    pass(15s);
+    // The new connection of the waiter has no subscriber yet.
+    BOOST_TEST(resync("b#1.2", "b#2.2")[0] == "own");
+    TEST_WORDS(told(), "w:a#2 lost a#2.1");
+}
+
+// The units of a crashed holder go to the first waiter, although its new id is reported after the holder's.
+BOOST_AUTO_TEST_CASE(waiters_that_reconnect_together_keep_their_order)
+{
+    const std::int64_t fence = fence_of(acquire("a#1.1", 1));
+    acquire("d#1.1", 2);
+    const std::string its = std::to_string(fence);
+    BOOST_TEST(acquire("a#1.2", 2)[0] == "queued");
+    BOOST_TEST(acquire("c#1.1", 1)[0] == "queued");
+    pass(3s);
+    renew("a#1.1", fence, 1);
+    pass(2s);
+    store.subscribers.erase("w:a#1");
+    store.subscribers["w:a#2"] = 1;
+    words both = keys;
+    both.insert(both.end(), keys.begin(), keys.end());
+    keys = both;
+    const words back = run("pool_resync", {"w:",  "a#1.1", "a#2.1", its,   "1",     "0",     lease,
+                                           claim, idle,    "3",     "0",   "a#1.2", "a#2.2", "0",
+                                           "2",   "0",     lease,   claim, idle,    "3",     "0"});
+    BOOST_TEST(back[0] == "own");
+    BOOST_TEST(back[7] == "own");
+    TEST_WORDS(queue(), "c#1.1");
+}
+
+// A replica that takes over may have missed the grant.
+BOOST_AUTO_TEST_CASE(a_holder_reconnects_to_a_server_that_missed_its_grant)
+{
+    const std::int64_t fence = fence_of(acquire("a#1.1", 1));
+    BOOST_TEST(resync("b#1.1", "b#2.1", fence + 10, 2)[0] == "own");
+    BOOST_TEST(held() == 3);
+    acquire("c#1.1", 2);
+    // The replica still has the holder in its queue, and the units are not available.
+    BOOST_TEST(resync("c#1.1", "c#2.1", fence + 20, 2)[0] == "unknown");
+    TEST_WORDS(queue());
+    BOOST_TEST(!store.hash("pool")->contains("w c#2.1"));
+}
+
+BOOST_AUTO_TEST_CASE(new_tokens_are_above_reclaimed_ones)
+{
+    const std::int64_t fence = fence_of(acquire("a#1.1", 1));
+    store = {};
+    store.clock = start - 3'600'000'000;
+    BOOST_TEST(create()[0] == "ok");
+    BOOST_TEST(resync("a#1.1", "a#2.1", fence, 1)[0] == "own");
+    BOOST_TEST(all_end());
+    BOOST_TEST(fence_of(acquire("c#1.1", 1)) > fence);
+}
+
+BOOST_AUTO_TEST_CASE(holders_reclaim_their_units_after_the_server_forgot)
+{
+    const std::int64_t first = fence_of(acquire("a#1.1", 1));
+    const std::int64_t second = fence_of(acquire("b#1.1", 2));
+    store = {};
+    store.clock = start + 1'000'000;
+    BOOST_TEST(resync("b#1.1", "b#2.1", second, 2)[0] == "own");
+    BOOST_TEST(resync("a#1.1", "a#2.1", first, 1)[0] == "own");
+    BOOST_TEST(value() == 0);
+    BOOST_TEST(fence_of(acquire("c#1.1", 1)) == 0);
+    release("a#2.1", first);
+    BOOST_TEST(fence_of(acquire("c#1.1", 1)) > second);
+}
+
+BOOST_AUTO_TEST_CASE(reclaimed_units_count_once_after_a_replica_takes_over)
+{
+    const std::int64_t fence = fence_of(acquire("a#1.1", 1));
+    store = {};
+    store.clock = start + 1'000'000;
+    BOOST_TEST(resync("a#1.1", "a#2.1", fence, 1)[0] == "own");
+    const auto replica = store;
+    resync("a#2.1", "a#3.1", fence, 1);
+    store = replica;
+    BOOST_TEST(resync("a#3.1", "a#4.1", fence, 1)[0] == "own");
+    BOOST_TEST(held() == 1);
+}
+
+BOOST_AUTO_TEST_CASE(reclaimed_units_are_limited_by_the_capacity)
+{
+    const std::int64_t fence = fence_of(acquire("a#1.1", 2));
+    store = {};
+    store.clock = start + 1'000'000;
+    acquire("b#1.1", 2);
+    BOOST_TEST(resync("a#1.1", "a#2.1", fence, 2)[0] == "unknown");
+    BOOST_TEST(held() == 2);
+}
+
+BOOST_AUTO_TEST_CASE(a_lost_permit_cannot_be_reclaimed)
+{
+    const std::int64_t fence = fence_of(acquire("a#1.1", 2));
+    pass(4s);
+    BOOST_TEST(value() == 3);
+    acquire("b#1.1", 1);
+    BOOST_TEST(resync("a#1.1", "a#2.1", fence, 2)[0] == "lost");
+    BOOST_TEST(held() == 1);
+}
+
+BOOST_AUTO_TEST_CASE(keys_that_were_deleted_one_by_one)
+{
+    const std::int64_t fence = fence_of(acquire("a#1.1", 2));
+    store.run(words{"DEL", "pool{holders}"});
+    BOOST_TEST(value() == 3);
+    BOOST_TEST(renew("a#1.1", fence, 2)[0] == "lost");
+    BOOST_TEST(release("a#1.1", fence)[0] == "lost");
+    BOOST_TEST(value() == 3);
+    // The data of holders and waiters are deleted with the hash.
+    acquire("b#1.1", 3);
+    acquire("c#1.1", 3);
+    store.run(words{"DEL", "pool"});
+    pass(1us);
+    BOOST_TEST(value() == 3);
+    BOOST_TEST(nudge("c#1.1")[0] == "gone");
+    BOOST_TEST(renew("b#1.1", fence + 1, 3)[0] == "unknown");
+    acquire("b#1.2", 3);
+    acquire("c#1.2", 3);
+    store.run(words{"DEL", "pool{queue}"});
+    BOOST_TEST(nudge("c#1.2")[0] == "gone");
+    BOOST_TEST(acquire("c#1.2", 3)[0] == "queued");
+}
+
+BOOST_AUTO_TEST_CASE(a_holder_whose_lease_was_deleted_releases_nothing)
+{
+    release("d#1.1", fence_of(acquire("d#1.1", 1)), "a#0.0");
+    pass(1ms);
+    const std::int64_t fence = fence_of(acquire("a#1.1", 1));
+    store.run(words{"DEL", "pool{holders}"});
+    pass(1ms);
+    acquire("c#1.1", 2);
+    pass(1ms);
+    BOOST_TEST(release("a#1.1", fence, "a#0.0")[0] == "lost");
+    BOOST_TEST(held() == 2);
+}
+
+BOOST_AUTO_TEST_CASE(fences_rise_although_the_state_was_deleted)
+{
+    const std::int64_t fence = fence_of(acquire("a#1.1", 1));
+    store.run(words{"DEL", "pool"});
+    store.clock -= 3'600'000'000;
+    BOOST_TEST(fence_of(acquire("b#1.1", 1)) > fence);
+}
+
+BOOST_AUTO_TEST_CASE(foreign_keys_are_refused)
+{
+    store.run(std::vector<std::string>{"SET", "pool", "x"});
+    BOOST_TEST(acquire("a#1.1", 1)[0] == "wrongtype");
+    store.run(std::vector<std::string>{"DEL", "pool"});
+    store.run(std::vector<std::string>{"HSET", "pool", "layout", "9"});
+    BOOST_TEST(acquire("a#1.1", 1)[0] == "foreign");
+    store.run(std::vector<std::string>{"DEL", "pool"});
+    for (const std::string key : {"pool{queue}", "pool{done}", "pool{holders}"})
+    {
+        store.run(std::vector<std::string>{"SET", key, "x"});
+        BOOST_TEST(acquire("a#1.1", 1)[0] == "wrongtype");
+        BOOST_TEST(add(1, "a#0+1")[0] == "wrongtype");
+        BOOST_TEST(store.key_count() == 1U);
+        // The key does not get a time to live either.
+        BOOST_TEST(store.run(std::vector<std::string>{"PTTL", key}).number == -1);
+        store.run(std::vector<std::string>{"DEL", key});
+    }
+}
+
+// The key of the holders was deleted.
+BOOST_AUTO_TEST_CASE(an_unknown_attempt_is_answered_gone)
+{
+    acquire("a#1.1", 2);
+    store.run(words{"DEL", "pool{holders}"});
+    BOOST_TEST(acquire("a#1.1", 2)[0] == "own");
+    BOOST_TEST(held() == 2);
+}
+
+// --- other layouts ------------------------------------------------------------------------------
+
+BOOST_AUTO_TEST_CASE(every_script_refuses_another_layout_and_changes_nothing)
+{
+    for (const words& other : {words{"HSET", "pool", "layout", "1", "held", "0", "capacity", "3"},
+                               words{"HSET", "pool", "layout", "3", "state", "3 0"},
+                               words{"HSET", "pool", "layout", "3"}})
+    {
+        store.clear();
+        store.run(other);
+        const auto before = *store.hash("pool");
+        for (const words& answer :
+             {acquire("a#1.1", 1), release("a#1.1", 1), cancel("a#1.1"), nudge("a#1.1"),
+              renew("a#1.1", 1, 1), resync("a#1.1", "a#2.1", 1, 1), add(1, "call"),
+              resize(2, "call"), create(), break_lock(), inspect()})
+            BOOST_TEST(answer[0] == "foreign");
+        BOOST_TEST((*store.hash("pool") == before));
+        BOOST_TEST(store.key_count() == 1U);
+    }
+}
+
+// The scripts of layout 1 read this field, and refuse the pool.
+BOOST_AUTO_TEST_CASE(a_pool_names_its_layout_for_scripts_of_layout_1)
+{
+    acquire("a#1.1", 1);
+    BOOST_TEST(store.hash("pool")->at("layout") == "2");
+}
+
+BOOST_AUTO_TEST_CASE(words_of_the_state_that_a_script_does_not_know_are_kept)
+{
+    acquire("a#1.1", 1);
+    const auto state = [&] { return store.hash("pool")->at("state"); };
+    store.run(words{"HSET", "pool", "state", state() + " new words"});
+    pass(1ms);
+    // The first call takes the ordinary path, and the second one does not.
+    BOOST_TEST(acquire("b#1.1", 1)[0] == "own");
+    BOOST_TEST(state().ends_with(" new words"));
+    BOOST_TEST(acquire("c#1.1", 2)[0] == "queued");
+    BOOST_TEST(state().ends_with(" new words"));
+    BOOST_TEST(held() == 2);
+}
+
+// --- keys that are damaged ----------------------------------------------------------------------
+
+BOOST_AUTO_TEST_CASE(a_release_that_fails_changes_nothing)
+{
+    const std::int64_t fence = fence_of(acquire("a#1.1", 2));
+    store.run(std::vector<std::string>{"SET", "pool{done}", "x"});
+    const words arguments{"w:", "a#1.1", std::to_string(fence), "a#0.0", lease, claim, idle, "3",
+                          "0",  "0"};
+    BOOST_TEST(engine.run(store, "pool_release", keys, arguments).is_error());
+    store.run(std::vector<std::string>{"DEL", "pool{done}"});
+    BOOST_TEST(held() == 2);
+    BOOST_TEST(release("a#1.1", fence, "a#0.0")[0] == "released");
+    BOOST_TEST(value() == 3);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
