@@ -395,9 +395,9 @@ public:
      * @par Completion Signature
      * @code void(error_code, lock_status) @endcode
      * @par Errors
-     * If the session is not connected and its attempt to connect fails, the error of that attempt,
-     * see session::async_ready(). `errc::unknown_outcome` if the connection broke before the answer
-     * came. `errc::session_closed`, `errc::wrong_type`, `errc::foreign_layout`,
+     * If the session is not connected and its attempt to connect fails, the error of that attempt, see
+     * session::async_ready(). `errc::unknown_outcome` if the connection broke before the answer came.
+     * `errc::session_closed`, `errc::wrong_type`, `errc::foreign_layout`, `errc::bad_state`,
      * `errc::missing_permission`, `errc::server_error`.
      * @par Per-Operation Cancellation
      * None.

@@ -144,12 +144,13 @@ public:
      * @par Completion Signature
      * @code void(error_code, permit<async_semaphore>) @endcode
      * @par Errors
-     * `turnstile::errc::invalid_count` unless @p units is 1 to the capacity, also if the capacity is reduced while
-     * the operation waits. `errc::capacity_mismatch` if the server's capacity differs from the constructor's.
-     * `boost::asio::error::operation_aborted` if cancelled, or if the semaphore or its session is destroyed.
-     * `errc::session_closed`, `errc::wrong_type`, `errc::foreign_layout`, `errc::missing_permission`,
-     * `errc::server_error`. While the server is unreachable, the operation waits; the try and timed forms fail with
-     * `errc::unreachable`, as those of @ref async_mutex. A wrong configuration is an error, see @ref session.
+     * `turnstile::errc::invalid_count` unless @p units is 1 to the capacity, also if the capacity is reduced
+     * while the operation waits. `errc::capacity_mismatch` if the server's capacity differs from the
+     * constructor's. `boost::asio::error::operation_aborted` if cancelled, or if the semaphore or its session
+     * is destroyed. `errc::session_closed`, `errc::wrong_type`, `errc::foreign_layout`, `errc::bad_state`,
+     * `errc::missing_permission`, `errc::server_error`. While the server is unreachable, the operation waits;
+     * the try and timed forms fail with `errc::unreachable`, as those of @ref async_mutex. A wrong
+     * configuration is an error, see @ref session.
      * @par Per-Operation Cancellation
      * Total, partial and terminal. The operation completes at once and leaves the queue in the background. If
      * the grant was faster, the operation succeeds.
@@ -292,11 +293,11 @@ public:
      * @par Completion Signature
      * @code void(error_code) @endcode
      * @par Errors
-     * `turnstile::errc::invalid_count` if @p units is less than 1. `turnstile::errc::over_release` if the
-     * units would exceed the capacity; then nothing changes. `errc::unknown_outcome` if the session is closed
-     * meanwhile, or if the connection breaks and the server refuses the repetition.
-     * `errc::capacity_mismatch`, `errc::session_closed`, `errc::wrong_type`, `errc::foreign_layout`,
-     * `errc::server_error`.
+     * `turnstile::errc::invalid_count` if @p units is less than 1. `turnstile::errc::over_release` if the units
+     * would exceed the capacity; then nothing changes. `errc::unknown_outcome` if the session is closed
+     * meanwhile, or if the connection breaks and the server refuses the repetition. `errc::capacity_mismatch`,
+     * `errc::session_closed`, `errc::wrong_type`, `errc::foreign_layout`, `errc::bad_state`,
+     * `errc::missing_permission`, `errc::server_error`.
      * @par Per-Operation Cancellation
      * None.
      * @par Immediate completion
@@ -338,8 +339,9 @@ public:
      * @code void(error_code) @endcode
      * @par Errors
      * `turnstile::errc::invalid_count`, `errc::session_closed`, `errc::unknown_outcome` if the session is
-     * closed meanwhile, `errc::wrong_type`, `errc::foreign_layout`, `errc::server_error`.
-     * `boost::asio::error::operation_not_supported` for a semaphore of a @ref semaphore_directory.
+     * closed meanwhile, `errc::wrong_type`, `errc::foreign_layout`, `errc::bad_state`,
+     * `errc::missing_permission`, `errc::server_error`. `boost::asio::error::operation_not_supported` for a
+     * semaphore of a @ref semaphore_directory.
      * @par Per-Operation Cancellation
      * None.
      * @par Immediate completion
@@ -383,7 +385,8 @@ public:
      * @code void(error_code, std::ptrdiff_t) @endcode
      * @par Errors
      * `errc::capacity_mismatch`, `errc::session_closed`, `errc::unknown_outcome` if the session is closed
-     * meanwhile, `errc::wrong_type`, `errc::foreign_layout`, `errc::server_error`.
+     * meanwhile, `errc::wrong_type`, `errc::foreign_layout`, `errc::bad_state`, `errc::missing_permission`,
+     * `errc::server_error`.
      * @par Per-Operation Cancellation
      * None.
      * @par Immediate completion
@@ -407,9 +410,9 @@ public:
      * @par Completion Signature
      * @code void(error_code, lock_status) @endcode
      * @par Errors
-     * If the session is not connected and its attempt to connect fails, the error of that attempt,
-     * see session::async_ready(). `errc::unknown_outcome` if the connection broke before the answer
-     * came. `errc::session_closed`, `errc::wrong_type`, `errc::foreign_layout`,
+     * If the session is not connected and its attempt to connect fails, the error of that attempt, see
+     * session::async_ready(). `errc::unknown_outcome` if the connection broke before the answer came.
+     * `errc::session_closed`, `errc::wrong_type`, `errc::foreign_layout`, `errc::bad_state`,
      * `errc::missing_permission`, `errc::server_error`.
      * @par Per-Operation Cancellation
      * None.

@@ -99,8 +99,9 @@ public:
      * @par Errors
      * `turnstile::errc::no_participants` if all participants have dropped out.
      * `boost::asio::error::operation_aborted` if cancelled, or if the barrier or its session is destroyed.
-     * `errc::session_closed`, `errc::wrong_type`, `errc::foreign_layout`, `errc::server_error`. While the
-     * server is unreachable, the operation waits. A wrong configuration is an error, see @ref session.
+     * `errc::session_closed`, `errc::wrong_type`, `errc::foreign_layout`, `errc::bad_state`,
+     * `errc::missing_permission`, `errc::server_error`. While the server is unreachable, the operation waits. A
+     * wrong configuration is an error, see @ref session.
      * @par Per-Operation Cancellation
      * Total, partial and terminal. The session withdraws the arrival, and the operation completes when the
      * server has confirmed that. If the round was complete before, the operation succeeds. If the server is
@@ -132,7 +133,7 @@ public:
      * @par Errors
      * `turnstile::errc::no_participants` if all participants have dropped out. `errc::session_closed`,
      * `errc::unknown_outcome` if the session is closed meanwhile, `errc::wrong_type`, `errc::foreign_layout`,
-     * `errc::server_error`.
+     * `errc::bad_state`, `errc::missing_permission`, `errc::server_error`.
      * @par Per-Operation Cancellation
      * None.
      * @par Immediate completion

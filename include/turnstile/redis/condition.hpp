@@ -319,8 +319,8 @@ public:
      * @par Completion Signature
      * @code void(error_code) @endcode
      * @par Errors
-     * `errc::session_closed`, `errc::wrong_type`, `errc::foreign_layout`, `errc::server_error`,
-     * `operation_aborted` if the session is destroyed.
+     * `errc::session_closed`, `errc::wrong_type`, `errc::foreign_layout`, `errc::bad_state`,
+     * `errc::missing_permission`, `errc::server_error`, `operation_aborted` if the session is destroyed.
      * @par Per-Operation Cancellation
      * None.
      * @par Immediate completion

@@ -95,10 +95,11 @@ public:
      * @code void(error_code) @endcode
      * @par Errors
      * `boost::asio::error::operation_aborted` if cancelled, or if the event or its session is destroyed.
-     * `errc::session_closed`, `errc::wrong_type`, `errc::foreign_layout`, `errc::server_error`. For an
-     * automatic event also `errc::unknown_outcome` if the session is closed while the wait completes. While
-     * the server is unreachable, the operation waits; the timed forms fail with `errc::unreachable` if the
-     * session is not connected at the time-out. A wrong configuration is an error, see @ref session.
+     * `errc::session_closed`, `errc::wrong_type`, `errc::foreign_layout`, `errc::bad_state`,
+     * `errc::missing_permission`, `errc::server_error`. For an automatic event also `errc::unknown_outcome` if
+     * the session is closed while the wait completes. While the server is unreachable, the operation waits; the
+     * timed forms fail with `errc::unreachable` if the session is not connected at the time-out. A wrong
+     * configuration is an error, see @ref session.
      * @par Per-Operation Cancellation
      * Total, partial and terminal. The operation completes at once. If an automatic event has already
      * released it, it succeeds.
@@ -160,7 +161,7 @@ public:
      * @code void(error_code) @endcode
      * @par Errors
      * `errc::session_closed`, `errc::unknown_outcome` if the session is closed meanwhile, `errc::wrong_type`,
-     * `errc::foreign_layout`, `errc::server_error`.
+     * `errc::foreign_layout`, `errc::bad_state`, `errc::missing_permission`, `errc::server_error`.
      * @par Per-Operation Cancellation
      * None.
      * @par Immediate completion

@@ -156,7 +156,8 @@ public:
      *
      * If the process crashes, or cannot reach the server for a lease, the server subtracts the amount and
      * notifies all waiters of the condition. If a client waits for the lock or for a condition of the
-     * monitor, the server does so when the lease expires; otherwise, when the next client uses the monitor.
+     * monitor, the server does so when the lease expires, or when a waiter with a longer lease asks next;
+     * otherwise, when the next client uses the monitor.
      *
      * @code
      * auto mine = section.contribute(&room::readers, 1, ok_to_write);

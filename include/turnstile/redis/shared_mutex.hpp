@@ -111,9 +111,10 @@ public:
      * @code void(error_code, guard_type) @endcode
      * @par Errors
      * `boost::asio::error::operation_aborted` if cancelled, or if the mutex or its session is destroyed.
-     * `errc::session_closed`, `errc::wrong_type`, `errc::foreign_layout`, `errc::missing_permission`,
-     * `errc::server_error`. While the server is unreachable, the operation waits; the try and timed forms
-     * fail with `errc::unreachable`, as those of @ref async_mutex. A wrong configuration is an error, see
+     * `errc::session_closed`, `errc::wrong_type`, `errc::foreign_layout`, `errc::bad_state`,
+     * `errc::missing_permission`, `errc::server_error`. While the server is unreachable, the operation waits;
+     * the try and timed forms fail with `errc::unreachable`, as those of @ref async_mutex. A wrong
+     * configuration is an error, see
      * @ref session.
      * @par Per-Operation Cancellation
      * Total, partial and terminal. The operation completes at once and leaves the queue in the background. If
@@ -302,9 +303,9 @@ public:
      * @par Completion Signature
      * @code void(error_code, lock_status) @endcode
      * @par Errors
-     * If the session is not connected and its attempt to connect fails, the error of that attempt,
-     * see session::async_ready(). `errc::unknown_outcome` if the connection broke before the answer
-     * came. `errc::session_closed`, `errc::wrong_type`, `errc::foreign_layout`,
+     * If the session is not connected and its attempt to connect fails, the error of that attempt, see
+     * session::async_ready(). `errc::unknown_outcome` if the connection broke before the answer came.
+     * `errc::session_closed`, `errc::wrong_type`, `errc::foreign_layout`, `errc::bad_state`,
      * `errc::missing_permission`, `errc::server_error`.
      * @par Per-Operation Cancellation
      * None.
