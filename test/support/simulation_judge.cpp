@@ -107,10 +107,10 @@ void simulation_judge::after_script(const redis_store& store, std::size_t index,
             for (const auto& [ticket, id] : condition_waiters->order)
             {
                 left.push_back(id);
-                const waiter_id sleeper = id_of(id);
-                if (const auto found = each.arrivals.find(name_of(sleeper));
+                const waiter_id found_there = id_of(id);
+                if (const auto found = each.arrivals.find(name_of(found_there));
                     found != each.arrivals.end() && !found->second.there &&
-                    sleeper.incarnation >= found->second.incarnation)
+                    found_there.incarnation >= found->second.incarnation)
                     each.arrivals.erase(found);
             }
     // Transactions that have waited are executed in order, too.
