@@ -172,6 +172,26 @@ BOOST_AUTO_TEST_CASE(the_first_waiter_of_a_condition_sends_the_nudge)
     BOOST_TEST(client.commands[0].arguments.at(1) == client.driven_client::id(other));
 }
 
+BOOST_AUTO_TEST_CASE(nudges_ask_about_the_queue_and_each_condition_in_turn)
+{
+    condition_client client;
+    const attempt_id other = client.sleep(client.hold(second_fence), "d");
+    client.answer(client.fallen_asleep());
+    const attempt_id queued = client.wait(99, 2s);
+    for (const attempt_id asked : {queued, client.id, other, queued})
+    {
+        client.pass(15100ms);
+        BOOST_TEST(client.sent() == "nudge");
+        BOOST_TEST(client.commands[0].arguments.at(1) == client.driven_client::id(asked));
+        client.answer(asked == queued
+                          ? client.queued(99, 2s)
+                          : client.say(driven_client::status::asleep, second_fence, 2s, 77));
+    }
+    client.pass(15100ms);
+    client.answer(client.say(driven_client::status::gone));
+    BOOST_TEST(client.sent() == "resync");
+}
+
 BOOST_AUTO_TEST_CASE(a_notified_waiter_sends_a_nudge_when_the_lease_of_the_holder_ends)
 {
     condition_client client;

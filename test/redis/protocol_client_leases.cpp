@@ -225,6 +225,24 @@ BOOST_AUTO_TEST_CASE(a_release_after_the_end_of_the_lease_is_lost)
     BOOST_TEST(machine.attempt_count() == 0U);
 }
 
+BOOST_AUTO_TEST_CASE(a_release_that_comes_too_late_asks_about_the_waiters)
+{
+    const attempt_id id = hold();
+    wait(5);
+    release(id);
+    answer(say(status::lost, fence));
+    BOOST_TEST(sent() == "resync");
+}
+
+BOOST_AUTO_TEST_CASE(a_release_in_time_does_not_ask_about_the_waiters)
+{
+    const attempt_id id = hold();
+    wait(5);
+    release(id);
+    answer(say(status::released, fence));
+    BOOST_TEST(sent() == "");
+}
+
 BOOST_AUTO_TEST_CASE(a_lease_that_expires_during_its_release_is_not_reported_as_lost)
 {
     const attempt_id id = hold();

@@ -101,10 +101,10 @@ public:
     }
 
     /// Releases the lock and waits on a condition.
-    attempt_id sleep(attempt_id id)
+    attempt_id sleep(attempt_id id, const std::string& condition = "c")
     {
         redis::detail::commit_request words;
-        words.condition = "c";
+        words.condition = condition;
         const attempt_id follower = machine.release(now, id, std::move(words));
         collect();
         return follower;

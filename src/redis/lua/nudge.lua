@@ -1,7 +1,7 @@
--- Ends an expired grant and grants the lock to the next waiter. Reports the status of the client's first waiter.
+-- Ends an expired grant and grants the lock to the next waiter. Reports the status of one of the client's waiters.
 --
 -- KEYS       lock (and the state, of a monitor)
--- ARGV       prefix, id (the client's first waiter; may be empty), lease ms, claim ms, idle ms, channel (of the
+-- ARGV       prefix, id (a waiter of the client; may be empty), lease ms, claim ms, idle ms, channel (of the
 --            client), condition (on which the waiter may wait; may be empty)
 -- returns    own | queued | asleep | gone | foreign | wrongtype; the extra is the holder, if it is another attempt
 --            with the same channel

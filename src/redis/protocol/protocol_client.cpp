@@ -336,22 +336,22 @@ void protocol_client::dequeue(attempt& it)
 {
     if (it.current != phase::queued)
         return;
-    lock_state& lock = locks_.at(it.lock);
-    if (lock.waiters.erase({it.ticket, it.id}) != 0 && it.wait.is_on_condition)
-        --lock.on_condition;
+    auto& waiters = locks_.at(it.lock).waiters;
+    const auto queue = waiters.find(it.wait.is_on_condition ? it.condition : std::string());
+    if (queue != waiters.end() && queue->second.erase({it.ticket, it.id}) != 0 &&
+        queue->second.empty())
+        waiters.erase(queue);
 }
 
 void protocol_client::enqueue(attempt& it, const script_answer& answer, bool on_condition)
 {
-    lock_state& lock = locks_.at(it.lock);
     dequeue(it);
     it.current = phase::queued;
     it.wait.is_on_condition = on_condition;
     it.ticket = answer.ticket;
     it.waited_at = answer.now;
-    lock.waiters.emplace(it.ticket, it.id);
-    if (on_condition)
-        ++lock.on_condition;
+    auto& waiters = locks_.at(it.lock).waiters;
+    waiters[on_condition ? it.condition : std::string()].emplace(it.ticket, it.id);
     arm_nudge(it.lock, answer);
     if (on_condition && it.wait.end != wait_end::notification)
         proceed(it);

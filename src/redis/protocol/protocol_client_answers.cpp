@@ -315,6 +315,10 @@ void protocol_client::on_release(attempt& it, const script_answer& answer)
 {
     if (it.current != phase::releasing)
         return proceed(it);
+    // The server had ended the grant before, so it may have considered this client unresponsive and have dropped its
+    // waiters.
+    if (answer.status != status::released)
+        resync_waiters(it.lock);
     const bool is_awaited = it.ending.how == release_kind::awaited;
     if (it.wants.takes)
     {
@@ -408,10 +412,10 @@ void protocol_client::on_nudge(lock_id id, attempt_id head, const script_answer&
     lock.nudging = false;
     if (const auto why = unusable(answer.status))
     {
-        // The loop uses a copy because each attempt that ends leaves the list.
-        for (const auto& [ticket, waiter] : std::set(lock.waiters))
+        // Each attempt that ends leaves the list.
+        while (!lock.waiters.empty())
         {
-            attempt& each = attempts_.at(waiter);
+            attempt& each = attempts_.at(lock.waiters.begin()->second.begin()->second);
             each.doubtful = waits_as_transaction(each);
             end_with(each, each.doubtful ? attempt_failure::unknown : *why);
         }
@@ -453,14 +457,15 @@ void protocol_client::resync_waiters(lock_id id)
         return;
     lock_state& lock = locks_.at(id);
     std::vector<attempt_id> all;
-    for (const auto& [ticket, waiter] : lock.waiters)
-        if (attempt& each = attempts_.at(waiter); each.awaited_answer == 0)
-        {
-            each.stale = true;
-            each.doubtful = waits_as_transaction(each);
-            each.transaction.since = std::max(each.transaction.since, lock.last_answer);
-            all.push_back(waiter);
-        }
+    for (const auto& [name, queue] : lock.waiters)
+        for (const auto& [ticket, waiter] : queue)
+            if (attempt& each = attempts_.at(waiter); each.awaited_answer == 0)
+            {
+                each.stale = true;
+                each.doubtful = waits_as_transaction(each);
+                each.transaction.since = std::max(each.transaction.since, lock.last_answer);
+                all.push_back(waiter);
+            }
     send_resyncs(all);
 }
 

@@ -206,8 +206,15 @@ void protocol_client::send_nudge(lock_id id)
     lock.nudging = true;
     ++lock.uses;
     timers_.set(timer::nudge, id, lock.nudge_at, never);
+    // The server may have dropped the waiters of one condition, or of the queue, alone. So the nudges ask about each of
+    // them in turn.
+    auto queue = lock.waiters.lower_bound(lock.nudge_from);
+    if (queue == lock.waiters.end())
+        queue = lock.waiters.begin();
     const attempt* const head =
-        lock.waiters.empty() ? nullptr : &attempts_.at(lock.waiters.begin()->second);
+        lock.waiters.empty() ? nullptr : &attempts_.at(queue->second.begin()->second);
+    if (head != nullptr)
+        lock.nudge_from = queue->first + '\0';
     auto arguments = word_list::of(options_.wake_prefix, head ? id_of(*head) : std::string());
     append_options(arguments, lock);
     if (!lock.options.pool)

@@ -269,7 +269,8 @@ void protocol_client::arm_nudge(lock_id id, const script_answer& answer)
     lock_state& lock = locks_.at(id);
     if (lock.waiters.empty() || !is_connected_ || !safeguards_.nudge)
         return;
-    const attempt& head = attempts_.at(lock.waiters.begin()->second);
+    const auto& [name, first] = *lock.waiters.begin();
+    const attempt& head = attempts_.at(first.begin()->second);
     const auto spread =
         static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(nudge_spread.count()));
     const local_time later = milliseconds(std::min(head.position, nudge_positions) + 1);
@@ -278,7 +279,7 @@ void protocol_client::arm_nudge(lock_id id, const script_answer& answer)
     // may believe that a transaction is in the queue although it waits on a condition. If one waiter is asleep and the
     // lock has no holder, the queue is empty, so all of them are.
     const bool nobody_queues = answer.status == status::asleep && answer.deadline == 0;
-    if (lock.on_condition == lock.waiters.size() || nobody_queues)
+    if (!name.empty() || nobody_queues)
     {
         const local_time owned = left;
         left = std::max(left, local_time(lock.options.lease));

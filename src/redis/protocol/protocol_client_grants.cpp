@@ -149,14 +149,8 @@ void protocol_client::lose(attempt& it, loss_reason why)
     actions_.emplace_back(lost{it.bearer, why, it.expires});
     it.current = phase::releasing;
     it.ending.how = release_kind::after_failure;
-    const lock_id lock = it.lock;
-    const local_time ended = it.expires;
     proceed(it);
     dismiss_envoy(it);
-    // If the server ended the grant before the client noticed that the lease expired, it may consider this client
-    // unresponsive and have dropped its waiters.
-    if (now_ < ended || now_ > ended + options_.margin)
-        resync_waiters(lock);
 }
 
 }  // namespace turnstile::redis::detail

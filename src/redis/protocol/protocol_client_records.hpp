@@ -6,6 +6,7 @@
 #define TURNSTILE_SRC_REDIS_PROTOCOL_PROTOCOL_CLIENT_RECORDS_HPP
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -221,11 +222,11 @@ struct protocol_client_records
         // The lock whose slots it uses: itself, or the first one with the same keys.
         lock_id slots = 0;
         call_names calls;
-        // The attempts that wait in the queue or on a condition, by ticket; and the number of those that wait
-        // on a condition.
-        std::set<std::pair<std::int64_t, attempt_id>> waiters;
-        std::size_t on_condition = 0;
+        // The attempts that wait, by ticket: in the lock's queue, which has an empty name, and on each condition.
+        std::map<std::string, std::set<std::pair<std::int64_t, attempt_id>>> waiters;
         local_time nudge_at = never;
+        // The first name about whose waiters the next nudge asks.
+        std::string nudge_from;
         // The attempt that represents the parked attempts of a cohort at the server; 0 only if no attempt is
         // parked.
         attempt_id envoy = 0;
