@@ -327,28 +327,30 @@ public:
          * @param amount    the amount to add; may be negative.
          * @param condition belongs to this monitor; all its waiters are notified if the destructor
          *                  withdraws the contribution.
-         * @throws system_error with @ref errc::wrong_object if the condition belongs to another monitor.
+         * @throws system_error with @ref errc::wrong_object if the condition belongs to another monitor,
+         *         with `boost::system::errc::result_out_of_range` if the sum does not fit its member.
+         *         Then nothing has changed.
          */
-        template <std::integral Number, class Class>
-            requires std::derived_from<T, Class> && (!std::same_as<Number, bool>)
-        [[nodiscard]] contribution_type
-            contribute(Number Class::* member, std::type_identity_t<Number> amount,
-                       condition_type& condition)
+        template <detail::countable Number, class Class>
+            requires std::derived_from<T, Class>
+        [[nodiscard]] contribution_type contribute(Number Class::* member,
+                                                   std::type_identity_t<Number> amount,
+                                                   condition_type& condition)
         {
-            // Without signs, an overflow is defined, and the subtraction is exact.
-            using unsigned_number = std::make_unsigned_t<Number>;
-            const auto by = static_cast<unsigned_number>(amount);
             require_own(condition);
+            Number& number = state_->value.*member;
+            const Number sum = detail::sum_of(member, number, amount);
             auto made = std::make_shared<contribution_record>();
             made->whose = state_;
             made->notified = condition.condition_;
-            made->undo = [member, by](T& value)
+            made->undo = [member, amount](T& value)
             {
-                value.*member =
-                    static_cast<Number>(static_cast<unsigned_number>(value.*member) - by);
+                // Unsigned, because signed overflow is undefined, and sections may have changed the number.
+                using unsigned_number = std::make_unsigned_t<Number>;
+                value.*member = static_cast<Number>(static_cast<unsigned_number>(value.*member) -
+                                                    static_cast<unsigned_number>(amount));
             };
-            state_->value.*member =
-                static_cast<Number>(static_cast<unsigned_number>(state_->value.*member) + by);
+            number = sum;
             return contribution_type(std::move(made));
         }
 

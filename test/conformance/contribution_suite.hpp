@@ -7,8 +7,10 @@
 
 // Tests contributions to the state of every monitor, on every backend; see monitor_scene.hpp.
 
+#include <boost/system/errc.hpp>
 #include <boost/test/unit_test.hpp>
 #include <conformance/monitor_scene.hpp>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <turnstile/error.hpp>
@@ -136,6 +138,39 @@ TURNSTILE_MONITOR_TEST(a_contribution_belongs_to_one_monitor)
                 });
             const auto now = co_await t.look();
             BOOST_TEST(now.balance == 1);
+        });
+}
+
+TURNSTILE_MONITOR_TEST(a_contribution_has_to_fit_its_member)
+{
+    turnstile::test::monitor_test<Provider> t;
+    using section = typename decltype(t)::section;
+    using turnstile::test::account;
+    constexpr int most = std::numeric_limits<int>::max();
+    const auto out_of_range = [](const auto& e)
+    { return e.code() == boost::system::errc::result_out_of_range; };
+    t.run(
+        [&]() -> typename decltype(t)::task
+        {
+            co_await t.guarded.async_with(
+                [&](section& s)
+                {
+                    s->balance = most;
+                    BOOST_CHECK_EXCEPTION((void)s.contribute(&account::balance, 1, t.changed),
+                                          turnstile::system_error, out_of_range);
+                    BOOST_TEST(s->balance == most);
+                    auto mine = s.contribute(&account::balance, -most, t.changed);
+                    BOOST_TEST(s->balance == 0);
+                    auto other = s.contribute(&account::balance, -1, t.changed);
+                    BOOST_CHECK_EXCEPTION(
+                        (void)s.contribute(&account::balance, -most - 1, t.changed),
+                        turnstile::system_error, out_of_range);
+                    BOOST_TEST(s->balance == -1);
+                    BOOST_TEST(s.withdraw(other));
+                    BOOST_TEST(s.withdraw(mine));
+                });
+            const auto now = co_await t.look();
+            BOOST_TEST(now.balance == most);
         });
 }
 

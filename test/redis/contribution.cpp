@@ -10,8 +10,11 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/this_coro.hpp>
+#include <boost/describe/class.hpp>
+#include <boost/system/errc.hpp>
 #include <boost/test/unit_test.hpp>
 #include <chrono>
+#include <cstdint>
 #include <exception>
 #include <functional>
 #include <memory>
@@ -39,6 +42,12 @@ using namespace std::chrono_literals;
 using task = asio::awaitable<void>;
 using monitor = redis::monitor<reading_room>;
 using section = monitor::section;
+
+struct large_number
+{
+    std::uint64_t number = 0;
+};
+BOOST_DESCRIBE_STRUCT(large_number, (), (number))
 
 /// Leases that expire while a test runs, but not because a machine is slow.
 std::string short_url(const redis_server& server)
@@ -262,6 +271,38 @@ BOOST_AUTO_TEST_CASE(invalid_contributions_are_refused)
                 { co_await other.async_with([&](section& s) { s.withdraw(mine); }); });
             BOOST_TEST(error == wrong);
             BOOST_TEST(mine.valid());
+        });
+}
+
+BOOST_AUTO_TEST_CASE(a_contribution_that_the_server_could_not_undo_is_refused)
+{
+    redis::monitor<large_number> large(session, "large");
+    auto changed = large.make_condition("changed");
+    const auto field = [&] { return server.cli({"HGET", large.state_key(), "number"}); };
+    constexpr auto out_of_range = boost::system::errc::result_out_of_range;
+    const auto is_refused = [](const system_error& e) { return e.code() == out_of_range; };
+    run(
+        [&]() -> task
+        {
+            {
+                redis::contribution mine;
+                co_await large.async_with(
+                    [&](redis::monitor<large_number>::section& s)
+                    {
+                        constexpr std::uint64_t limit = 1ULL << 63;
+                        s->number = limit;
+                        BOOST_CHECK_EXCEPTION((void)s.contribute(&large_number::number, 0, changed),
+                                              system_error, is_refused);
+                        s->number = limit - 1;
+                        BOOST_CHECK_EXCEPTION((void)s.contribute(&large_number::number, 1, changed),
+                                              system_error, is_refused);
+                        BOOST_TEST(s->number == limit - 1);
+                        s->number = limit - 2;
+                        mine = s.contribute(&large_number::number, 1, changed);
+                    });
+                BOOST_TEST(field() == "9223372036854775807");
+            }
+            co_await until_so([&] { return field() == "9223372036854775806"; });
         });
 }
 

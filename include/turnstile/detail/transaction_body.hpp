@@ -29,35 +29,31 @@ namespace turnstile::detail {
 
 /// Throws an error: the sum is not a value of the member's type.
 template <class T, class M>
-[[noreturn]] void refuse_sum(M T::* member, M before, std::int64_t amount)
+[[noreturn]] void refuse_sum(M T::* member, M before, bool falls, std::uint64_t amount)
 {
     const std::string_view name = name_of_member<T>(member);
-    boost::throw_exception(system_error(
-        make_error_code(boost::system::errc::result_out_of_range),
-        (name.empty() ? "a member" : "member '" + std::string(name) + '\'') + ": " +
-            std::to_string(before) + (amount < 0 ? " - " : " + ") +
-            std::to_string(amount < 0 ? std::uint64_t{0} - static_cast<std::uint64_t>(amount)
-                                      : static_cast<std::uint64_t>(amount)) +
-            " is not between " + std::to_string(std::numeric_limits<M>::min()) + " and " +
-            std::to_string(std::numeric_limits<M>::max())));
+    boost::throw_exception(
+        system_error(make_error_code(boost::system::errc::result_out_of_range),
+                     (name.empty() ? "a member" : "member '" + std::string(name) + '\'') + ": " +
+                         std::to_string(before) + (falls ? " - " : " + ") + std::to_string(amount) +
+                         " is not between " + std::to_string(std::numeric_limits<M>::min()) +
+                         " and " + std::to_string(std::numeric_limits<M>::max())));
 }
 
 /// The value of a member after an addition.
-template <class T, class M>
-[[nodiscard]] M sum_of(const addition<T, M>& what, M before)
+template <class T, class M, class Amount>
+[[nodiscard]] M sum_of(M T::* member, M before, Amount amount)
 {
     using wide = std::uint64_t;
     // The difference of two 64-bit numbers fits in 64 bits without a sign; the rest is modulo 2^64.
-    const bool falls = what.amount < 0;
-    const wide amount =
-        falls ? wide{0} - static_cast<wide>(what.amount) : static_cast<wide>(what.amount);
+    const bool falls = std::is_signed_v<Amount> && amount < Amount{};
+    const wide by = falls ? wide{0} - static_cast<wide>(amount) : static_cast<wide>(amount);
     const wide room =
         falls ? static_cast<wide>(before) - static_cast<wide>(std::numeric_limits<M>::min())
               : static_cast<wide>(std::numeric_limits<M>::max()) - static_cast<wide>(before);
-    if (amount > room)
-        refuse_sum(what.member, before, what.amount);
-    return static_cast<M>(falls ? static_cast<wide>(before) - amount
-                                : static_cast<wide>(before) + amount);
+    if (by > room)
+        refuse_sum(member, before, falls, by);
+    return static_cast<M>(falls ? static_cast<wide>(before) - by : static_cast<wide>(before) + by);
 }
 
 /// The functions for one step of a transaction. For other kinds of steps they do nothing.
@@ -198,7 +194,7 @@ private:
             {
                 auto& number = state.*step.member;
                 const auto before = number;
-                number = sum_of(step, before);
+                number = sum_of(step.member, before, step.amount);
                 try
                 {
                     add<index + 1>(state);

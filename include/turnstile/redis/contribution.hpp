@@ -24,6 +24,9 @@ namespace detail {
 [[nodiscard]] std::shared_ptr<contribution_handle> make_contribution(
     const condition_handle& condition, const grant& owned, std::string field, std::int64_t amount);
 
+/// Throws if the server cannot subtract from a number.
+void check_can_be_undone(const contribution_handle& handle, std::uint64_t number);
+
 [[nodiscard]] bool is_valid(const contribution_handle& handle) noexcept;
 [[nodiscard]] bool is_of(const contribution_handle& handle, const lock_handle& lock) noexcept;
 [[nodiscard]] const std::string& field_of(const contribution_handle& handle) noexcept;

@@ -20,6 +20,7 @@
 #include <turnstile/detail/predicate_wait.hpp>
 #include <turnstile/detail/start_operation.hpp>
 #include <turnstile/detail/stored_callable.hpp>
+#include <turnstile/detail/transaction_body.hpp>
 #include <turnstile/redis/condition.hpp>
 #include <turnstile/redis/contribution.hpp>
 #include <turnstile/redis/detail/described.hpp>
@@ -168,7 +169,9 @@ public:
      * @param condition of this monitor.
      * @throws system_error with `turnstile::errc::wrong_object` if the condition belongs to another
      *         monitor, `turnstile::errc::empty_guard` if the lock is no longer held,
-     *         `turnstile::errc::invalid_count` if the negated amount does not fit into 64 bits; a
+     *         `turnstile::errc::invalid_count` if the negated amount does not fit into 64 bits,
+     *         `boost::system::errc::result_out_of_range` if the sum does not fit its member, or if the
+     *         server could not undo the contribution, because the sum is 2^63 or more; a
      *         redis_error with `errc::bad_state` if the member is not described. Then nothing has
      *         changed.
      * @par Round trips
@@ -190,8 +193,11 @@ public:
             boost::throw_exception(system_error(turnstile::errc::invalid_count));
         auto made = detail::make_contribution(*condition.condition_, owned_->current(),
                                               detail::field_of_member<T>(of_state), number);
+        const Number sum = turnstile::detail::sum_of(of_state, value_.*of_state, number);
+        if constexpr (std::is_unsigned_v<Number>)
+            detail::check_can_be_undone(*made, sum);
         pending_.contribute(made);
-        detail::add_to_member(value_, detail::field_of(*made), detail::amount_of(*made));
+        value_.*of_state = sum;
         return contribution_type(std::move(made));
     }
 

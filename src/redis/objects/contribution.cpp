@@ -2,6 +2,11 @@
 // Distributed under the Boost Software License, Version 1.0.
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 
+#include <boost/system/errc.hpp>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <turnstile/error.hpp>
 #include <turnstile/redis/contribution.hpp>
 
 #include "redis/session/contribution_handle.hpp"
@@ -19,6 +24,17 @@ std::shared_ptr<contribution_handle> make_contribution(const condition_handle& c
     return std::make_shared<contribution_handle>(
         condition.lock, contribution_terms{std::move(field), amount, condition.key},
         held->executor);
+}
+
+void check_can_be_undone(const contribution_handle& handle, std::uint64_t number)
+{
+    // HINCRBY calculates with signed numbers.
+    constexpr std::uint64_t most = std::numeric_limits<std::int64_t>::max();
+    if (number > most)
+        throw system_error(
+            make_error_code(boost::system::errc::result_out_of_range),
+            "field '" + handle.terms.field + "': the server cannot undo a contribution to " +
+                std::to_string(number) + ", which is greater than " + std::to_string(most));
 }
 
 bool is_valid(const contribution_handle& handle) noexcept
