@@ -330,6 +330,16 @@ BOOST_AUTO_TEST_CASE(an_invalid_text_is_an_error)
     BOOST_TEST(is_one_command(change().add(&room::writers, 1)));
 }
 
+BOOST_AUTO_TEST_CASE(any_text_differs_from_an_empty_optional)
+{
+    set("limit", "many");
+    BOOST_TEST(is_one_command(change().require(&room::limit, std::not_equal_to(), std::nullopt)));
+    BOOST_TEST(
+        is_one_command(change().require(&room::limit, std::equal_to(), std::nullopt), false));
+    failure_of(change().require(&room::limit, std::equal_to(), 5),
+               make_error_code(redis::errc::bad_state).default_error_condition());
+}
+
 BOOST_AUTO_TEST_CASE(an_undescribed_member_cannot_be_used)
 {
     const auto bad = make_error_code(redis::errc::bad_state).default_error_condition();

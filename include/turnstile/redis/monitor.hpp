@@ -277,7 +277,8 @@ public:
      * @par Errors
      * Those of @ref async_with. A `system_error` with `boost::system::errc::result_out_of_range` if a sum
      * does not fit its member: nothing was written, and the text contains the member, the values and the
-     * limits. `errc::bad_state` if a required field cannot be parsed as its member's type.
+     * limits. `errc::bad_state` if a required field cannot be parsed as its member's type. (The server does
+     * not parse a field that is compared with an empty optional: any text differs from it.)
      * `errc::unknown_outcome` if the transaction may have been executed, but the session cannot learn the
      * outcome: the server or its memory was lost, the server has forgotten the transaction, the operation was
      * cancelled while the server was unreachable, or the session was closed meanwhile.
