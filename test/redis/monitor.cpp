@@ -33,6 +33,7 @@
 #include <turnstile/redis/error.hpp>
 #include <turnstile/redis/monitor.hpp>
 #include <utility>
+#include <vector>
 
 namespace turnstile::test {
 
@@ -53,6 +54,15 @@ struct stock
 };
 
 BOOST_DESCRIBE_STRUCT(stock, (), (parts, keeper, at))
+
+/// A state with a value that cannot be written unless it is UTF-8.
+struct letters
+{
+    std::vector<std::string> texts{};
+    int number = 0;
+};
+
+BOOST_DESCRIBE_STRUCT(letters, (), (texts, number))
 
 namespace {
 
@@ -601,6 +611,30 @@ BOOST_AUTO_TEST_CASE(an_unreadable_state_ends_the_wait)
         });
     BOOST_TEST(state() == (words{"parts=many"}), boost::test_tools::per_element());
     BOOST_TEST(owner() == "");
+}
+
+BOOST_AUTO_TEST_CASE(a_section_can_correct_a_value_that_a_wait_could_not_write)
+{
+    redis::monitor<letters> box(session, "letters");
+    auto filled = box.make_condition("filled");
+    run(
+        [&]() -> task
+        {
+            auto body = [&](redis::monitor<letters>::section& s) -> task
+            {
+                s->number = 5;
+                s->texts = {"\xff"};
+                const auto [ending] = co_await s.async_wait(
+                    filled, [](const letters&) { return false; }, asio::as_tuple);
+                BOOST_TEST(ending == make_error_code(redis::errc::bad_state));
+                // Nothing was committed, and the lock is still held.
+                BOOST_TEST(server.cli({"EXISTS", box.state_key()}) == "0");
+                s->texts = {"fine"};
+            };
+            co_await box.async_with(body);
+        });
+    BOOST_TEST(server.cli({"HGET", box.state_key(), "number"}) == "5");
+    BOOST_TEST(server.cli({"HGET", box.state_key(), "texts"}) == R"(["fine"])");
 }
 
 // A critical section reports the loss of each of its grants, not only of the first one.
