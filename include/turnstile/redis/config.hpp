@@ -206,8 +206,8 @@ struct config
     /// hold without its knowledge. Meanwhile, holders that the server does not know reconnect and keep their
     /// locks. 0 turns this off. Set it to at least the longest lease, and to the same value in all sessions.
     std::chrono::milliseconds grace{0};
-    /// The largest relative difference between the speeds of the client's and the server's clocks; between
-    /// 0.0001 and 0.5. A holder relies on its lease for a time that is shorter by this fraction. The default
+    /// The largest difference between the speeds of the client's and the server's clocks, as a part of the faster
+    /// one's; between 0.0001 and 0.5. A holder relies on its lease for a time that is shorter by this part. The default
     /// covers a clock that chrony slews at its default limit (1/12); 0.001 suffices where clocks are stepped
     /// or follow ntpd, which slews by 1/2000.
     double clock_drift = 0.1;

@@ -22,14 +22,17 @@ using server_time = std::int64_t;
  * A script that was sent at t and answered s ran after t. So at a later t', the clock shows at most
  * s + (t' - t), plus the drift between the two clocks. The newest sample counts: an older one
  * may give a smaller upper bound, but is wrong if the clock was set forward in between.
+ *
+ * The drift is a part of the faster clock's time. Either clock may be the slower one.
  */
 class clock_bound
 {
 public:
-    /// The default drift: the speeds of the clocks differ by at most one part in this many.
+    /// The default drift: the slower clock loses at most one part in this many.
     static constexpr std::int64_t usual_drift = 1000;
 
     clock_bound() = default;
+    /// @pre `drift >= 2`.
     explicit clock_bound(std::int64_t drift)
         : drift_(drift)
     {
@@ -79,13 +82,13 @@ public:
         if (!known_)
             return local_time::min();
         const std::int64_t left = point - now_;
-        return sent_ + local_time(left - left / (drift_ + 1));
+        return sent_ + local_time(left - left / drift_);
     }
 
 private:
     [[nodiscard]] std::int64_t elapsed(local_time span) const noexcept
     {
-        return span.count() + span.count() / drift_;
+        return span.count() + span.count() / (drift_ - 1);
     }
 
     std::int64_t drift_ = usual_drift;

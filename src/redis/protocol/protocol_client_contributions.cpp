@@ -58,7 +58,7 @@ void protocol_client::end_commit_of_contributions(const commit_request& what, re
         // The answer to a repeated command does not show when the contribution was made. It was not made before the
         // first request.
         set_contribution_expiry(
-            id, each.first_sent + lease - lease / (options_.drift + 1) - margin_of(lease), lease);
+            id, each.first_sent + lease - lease / options_.drift - margin_of(lease), lease);
         if (each.ends)
             end_contribution(id);
     }

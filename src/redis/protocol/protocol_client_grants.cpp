@@ -130,7 +130,7 @@ void protocol_client::set_lease_timers(attempt& it, const grant_report& given, l
     if (!options.renew && given.span >= options.lease)
         return timers_.set(timer::renewal, it.id, it.renewal_at, never);
     const local_time span = safeguards_.lease_in_force ? given.span : local_time(options.lease);
-    const local_time drift = given.span / (options_.drift + 1);
+    const local_time drift = given.span / options_.drift;
     const local_time lease_start = it.expires + margin_of(given.span) + drift - given.span;
     const auto part =
         static_cast<std::int64_t>(static_cast<double>(span.count()) * options_.renew_fraction);

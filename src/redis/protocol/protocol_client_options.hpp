@@ -75,7 +75,7 @@ struct client_options
     double renew_fraction = 1.0 / 3;
     /// For this time after its start or takeover, a server grants no lock that it may have forgotten.
     std::chrono::microseconds grace{0};
-    /// The speeds of the clocks of client and server differ by at most one part in `drift`.
+    /// The slower one of the clocks of client and server loses at most one part in `drift`; at least 2.
     std::int64_t drift = clock_bound::usual_drift;
 };
 
