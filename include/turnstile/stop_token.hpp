@@ -276,18 +276,26 @@ struct associated_cancellation_slot<turnstile::detail::stoppable_handler<Handler
 template <class CompletionToken, class... Signatures>
 class async_result<turnstile::stop_token_binder<CompletionToken>, Signatures...>
 {
+    /// A const token has a const inner token.
+    template <class Token>
+    using inner_token = std::conditional_t<std::is_const_v<std::remove_reference_t<Token>>,
+                                           const CompletionToken, CompletionToken>;
+
+    template <class Initiation>
+    using started_by = turnstile::detail::initiate_stoppable<std::decay_t<Initiation>>;
+
 public:
-    /// Starts the operation with the adapted token.
+    /// Starts the operation with the adapted token. The return type is declared, because a check of
+    /// a completion token passes an initiation whose start does not compile.
     template <class Initiation, class Token, class... Args>
     static auto initiate(Initiation&& initiation, Token&& token, Args&&... args)
+        -> decltype(boost::asio::async_initiate<inner_token<Token>, Signatures...>(
+            std::declval<started_by<Initiation>>(), token.token(), token.stop(),
+            std::forward<Args>(args)...))
     {
-        // A const token has a const inner token.
-        using inner_token = std::conditional_t<std::is_const_v<std::remove_reference_t<Token>>,
-                                               const CompletionToken, CompletionToken>;
-        return boost::asio::async_initiate<inner_token, Signatures...>(
-            turnstile::detail::initiate_stoppable<std::decay_t<Initiation>>(
-                std::forward<Initiation>(initiation)),
-            token.token(), token.stop(), std::forward<Args>(args)...);
+        return boost::asio::async_initiate<inner_token<Token>, Signatures...>(
+            started_by<Initiation>(std::forward<Initiation>(initiation)), token.token(),
+            token.stop(), std::forward<Args>(args)...);
     }
 };
 

@@ -12,13 +12,17 @@
 #include <boost/asio/bind_allocator.hpp>
 #include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/asio/bind_executor.hpp>
+#include <boost/asio/cancel_after.hpp>
 #include <boost/asio/cancellation_signal.hpp>
 #include <boost/asio/cancellation_type.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/deferred.hpp>
 #include <boost/asio/error.hpp>
 #include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/use_awaitable.hpp>
 #include <boost/test/unit_test.hpp>
+#include <chrono>
 #include <memory>
 #include <optional>
 #include <stop_token>
@@ -37,6 +41,7 @@
 namespace asio = boost::asio;
 using namespace turnstile;
 using namespace turnstile::test;
+using namespace std::chrono_literals;
 
 namespace {
 
@@ -371,6 +376,34 @@ BOOST_AUTO_TEST_CASE(other_tokens_can_be_adapted)
     s.source.request_stop();
     drain(s.context);
     BOOST_TEST(aborted);
+}
+
+BOOST_AUTO_TEST_CASE(a_stop_token_and_a_time_limit_can_be_combined_in_both_orders)
+{
+    scene s;
+    const auto holder = s.hold();
+    int aborted = 0;
+    const auto count = [&](const error_code& error, const auto&...)
+    { aborted += error == asio::error::operation_aborted ? 1 : 0; };
+    const auto stop = s.source.get_token();
+    s.mutex.async_lock(asio::cancel_after(1h, bind_stop_token(stop, count)));
+    s.mutex.async_lock(bind_stop_token(stop, asio::cancel_after(1h, count)));
+    // The operations of Asio, too.
+    asio::steady_timer timer(s.context, 1h);
+    timer.async_wait(asio::cancel_after(1h, bind_stop_token(stop, count)));
+    timer.async_wait(bind_stop_token(stop, asio::cancel_after(1h, count)));
+    const auto body = [&]() -> asio::awaitable<void>
+    {
+        const auto [error, guard] = co_await s.mutex.async_lock(
+            bind_stop_token(stop, asio::cancel_after(1h, asio::as_tuple(asio::use_awaitable))));
+        count(error);
+    };
+    asio::co_spawn(s.context, body(), rethrower());
+    drain(s.context);
+    BOOST_TEST(aborted == 0);
+    s.source.request_stop();
+    drain(s.context);
+    BOOST_TEST(aborted == 5);
 }
 
 BOOST_AUTO_TEST_CASE(an_adapter_shows_its_parts)
