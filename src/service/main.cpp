@@ -176,7 +176,7 @@ int run(int argc, char** argv)
               << (address.find(':') == std::string::npos ? address : '[' + address + ']') << ':'
               << listener.port() << std::endl;
     context.run();
-    answers.save();
+    answers.sync();
     return 0;
 }
 

@@ -142,10 +142,10 @@ void service::close()
     notifier_.close();
 }
 
-void service::save()
+void service::sync()
 {
     if (snapshot_)
-        snapshot_->save();
+        snapshot_->sync();
 }
 
 /// The route of a request that its sender may use. @p name receives the name in the path.

@@ -83,8 +83,8 @@ public:
     /// Answers the waiters. Afterwards `/readyz` fails.
     void close();
 
-    /// Writes the snapshot, if there is one, after the last answer.
-    void save();
+    /// Makes sure that the snapshot is on the disk, if there is one, after the last answer.
+    void sync();
 
 private:
     struct route;

@@ -141,6 +141,12 @@ snapshot::~snapshot()
     ::close(lock_);
 }
 
+void snapshot::sync()
+{
+    if (::fsync(file_) != 0)
+        throw failure("cannot bring it to the disk: " + reason());
+}
+
 void snapshot::lock()
 {
     std::error_code missing;

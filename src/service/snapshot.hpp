@@ -20,7 +20,7 @@ namespace turnstile::service {
  * Each line is a checksum (CRC-32, 8 hexadecimal digits), a space and a JSON object. The first one names the version
  * of the format and the number of lines that save() has written. The others are @ref change "changes". The file
  * begins with one change for each semaphore and permit. Later changes are appended, each before its request is
- * answered. When the history is long, the file is replaced.
+ * answered. A start replaces the file, and so does a long history.
  *
  * A process that is killed may leave an incomplete last line, which is ignored. Any other damage is an error.
  *
@@ -40,12 +40,14 @@ public:
 
     ~snapshot();
 
-    /// Replaces the file by one without history. Afterwards the file survives a crash of the machine, too.
-    void save();
+    /// Makes sure that the file survives a crash of the machine, too. Throws a runtime_error if that fails.
+    void sync();
 
 private:
     void lock();
     void load();
+    /// Replaces the file by one without history.
+    void save();
     void append(const change& made);
     [[nodiscard]] std::runtime_error failure(const std::string& rule) const;
 

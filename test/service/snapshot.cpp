@@ -269,9 +269,10 @@ BOOST_AUTO_TEST_CASE(damaged_file_is_refused)
         remembering_server server(where);
         server.post("/semaphore", R"({"name":"a","value":1})");
         server.post("/semaphore", R"({"name":"b","value":2})");
-        server.signal(SIGTERM);
-        BOOST_TEST(server.exit_status() == 0);
+        server.kill();
     }
+    // The next server writes all lines at once.
+    remembering_server(where).kill();
     const std::string whole = where.read("state");
     const auto refused = [&](const std::string& text, const std::string& rule)
     {
@@ -344,6 +345,24 @@ BOOST_AUTO_TEST_CASE(change_that_cannot_be_stored_is_not_answered)
     }
     const remembering_server server(where);
     BOOST_TEST(member(server.list(), "value") == std::to_string(answered));
+}
+
+BOOST_AUTO_TEST_CASE(stopped_server_needs_no_space_for_its_file)
+{
+    const place where;
+    {
+        remembering_server server(where);
+        server.post("/semaphore", R"({"name":"a","value":1})");
+        const std::string stored = where.read("state");
+        // As on a full disk, no file can grow.
+        const rlimit limit{0, 0};
+        BOOST_TEST_REQUIRE(::prlimit(server.pid(), RLIMIT_FSIZE, &limit, nullptr) == 0);
+        server.signal(SIGTERM);
+        BOOST_TEST(server.exit_status() == 0);
+        BOOST_TEST(where.read("state") == stored);
+    }
+    const remembering_server server(where);
+    BOOST_TEST(member(server.list(), "value") == "1");
 }
 
 BOOST_AUTO_TEST_CASE(long_history_is_replaced_as_soon_as_that_is_possible)
