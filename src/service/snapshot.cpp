@@ -261,6 +261,8 @@ void snapshot::save()
     {
         const std::string cause = reason();
         ::close(file);
+        // On a full disk, the present file needs that space for its next change.
+        ::unlink(temporary.c_str());
         throw failure("cannot replace it by \"" + temporary + "\": " + cause);
     }
     if (file_ >= 0)

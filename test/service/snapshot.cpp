@@ -320,6 +320,25 @@ BOOST_AUTO_TEST_CASE(file_that_cannot_be_written_is_refused)
     BOOST_TEST(refusal(where).find("state\": cannot open ") != std::string::npos);
 }
 
+BOOST_AUTO_TEST_CASE(incomplete_new_file_is_removed)
+{
+    const place where;
+    {
+        remembering_server server(where);
+        server.post("/semaphore", R"({"name":")" + std::string(4000, 'x') + R"(","value":1})");
+        server.kill();
+    }
+    // A server inherits the limit.
+    rlimit limit{};
+    ::getrlimit(RLIMIT_FSIZE, &limit);
+    const rlimit small{2000, limit.rlim_max};
+    BOOST_TEST_REQUIRE(::setrlimit(RLIMIT_FSIZE, &small) == 0);
+    const std::string error = refusal(where);
+    BOOST_TEST_REQUIRE(::setrlimit(RLIMIT_FSIZE, &limit) == 0);
+    BOOST_TEST(error.find("state\": cannot replace it by ") != std::string::npos);
+    BOOST_TEST(!std::filesystem::exists(where.snapshot() + ".new"));
+}
+
 BOOST_AUTO_TEST_CASE(folder_is_refused_without_a_trace)
 {
     const place where;
