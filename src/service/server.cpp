@@ -128,7 +128,7 @@ public:
     connection(const connection&) = delete;
     connection& operator=(const connection&) = delete;
 
-    /// Ends a connection that waits for its next request.
+    /// Ends a connection that waits for the first byte of its next request, perhaps in a TLS handshake.
     virtual void close_if_idle() = 0;
 
 protected:
@@ -484,7 +484,7 @@ private:
     asio::basic_waitable_timer<std::chrono::steady_clock,
                                asio::wait_traits<std::chrono::steady_clock>, executor>
         finished_{owner_.context_};
-    bool idle_ = false;
+    bool idle_ = true;
     bool hung_up_ = false;
 };
 

@@ -100,8 +100,9 @@ private:
 /// A server with a certificate.
 struct tls_server : server_process
 {
-    explicit tls_server(const tls_files& files)
-        : server_process({"--tls-cert", files.certificate(), "--tls-key", files.key()})
+    explicit tls_server(const tls_files& files, const std::string& request_timeout = "10")
+        : server_process({"--tls-cert", files.certificate(), "--tls-key", files.key(),
+                          "--request-timeout", request_timeout})
     {
     }
 };
@@ -185,6 +186,26 @@ BOOST_AUTO_TEST_CASE(stopping_server_ends_the_tls_session)
     BOOST_TEST(client.ask("GET", "/healthz") == "200 ok");
     server.signal(SIGTERM);
     BOOST_TEST(client.ends());
+    BOOST_TEST(server.exit_status() == 0);
+}
+
+BOOST_AUTO_TEST_CASE(stopping_server_waits_for_no_handshake)
+{
+    const tls_files files("IP:127.0.0.1");
+    tls_server server(files, "86400");
+    http_client silent(server.address());
+    http_client slow(server.address());
+    // The head of a record with a greeting that does not follow.
+    slow.send(std::string("\x16\x03\x01\x01\x00", 5));
+    // The server accepts its clients in order.
+    BOOST_TEST(tls_client(server, files).ask("GET", "/healthz") == "200 ok");
+    server.signal(SIGTERM);
+    for (http_client* const client : {&silent, &slow})
+    {
+        client->ends();
+        // A client that has waited in vain is still connected.
+        BOOST_TEST_REQUIRE(client->has_ended());
+    }
     BOOST_TEST(server.exit_status() == 0);
 }
 
