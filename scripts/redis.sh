@@ -20,7 +20,7 @@ restart_redis() {
 }
 
 kill_redis() {
-  kill -KILL "$redis_pid" 2> /dev/null
+  kill -KILL "$redis_pid" 2> /dev/null || true
   wait "$redis_pid" 2> /dev/null || true
 }
 
