@@ -6,6 +6,7 @@
 
 #include <boost/test/unit_test.hpp>
 #include <chrono>
+#include <cstddef>
 #include <string>
 #include <utility>
 #include <vector>
@@ -21,6 +22,46 @@ using namespace redis::detail;
 using namespace std::chrono_literals;
 
 BOOST_FIXTURE_TEST_SUITE(redis_job_client_failures, driven_jobs)
+
+// --- renewals -------------------------------------------------------------------------------------
+
+// If the clocks may differ by a half, and the margin is a quarter, the worker relies on its lease for a quarter of it.
+BOOST_AUTO_TEST_CASE(a_third_of_the_usable_lease_is_left_for_the_renewal)
+{
+    machine = job_client(0xABC, "w:", 2);
+    queue = machine.open_queue({"q", 15000ms, 3750ms});
+    connect();
+    const job_attempt_id name = start();
+    for (int i = 0; i < 2; ++i)
+    {
+        pass(2501ms);
+        BOOST_TEST_REQUIRE(sent() == "renew");
+        answer({"ok " + clock() + " 0", "1"});
+    }
+    BOOST_TEST(machine.holds(name));
+}
+
+// More leases than fit into one command.
+BOOST_AUTO_TEST_CASE(leases_of_a_short_usable_time_are_renewed_without_repetition)
+{
+    machine = job_client(0xABC, "w:", 2);
+    queue = machine.open_queue({"q", 15000ms, 3750ms});
+    connect();
+    for (int i = 0; i < 600; ++i)
+        start();
+    pass(2500ms);
+    for (int i = 0; i < 2; ++i)
+    {
+        BOOST_TEST_REQUIRE(sent() == "renew");
+        const std::size_t count = (commands[0].arguments.size() - 2) / 2;
+        std::vector<std::string> texts{"ok " + clock() + " 0"};
+        texts.resize(1 + count, "1");
+        answer(std::move(texts));
+        pass(0ms);
+    }
+    BOOST_TEST(sent() == "");
+    BOOST_TEST(lost.empty());
+}
 
 // --- cancellation ---------------------------------------------------------------------------------
 

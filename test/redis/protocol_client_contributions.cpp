@@ -130,6 +130,23 @@ BOOST_AUTO_TEST_CASE(a_contribution_is_renewed_after_a_third_of_its_lease)
     BOOST_TEST(client.sent() == "contributions");
 }
 
+BOOST_AUTO_TEST_CASE(a_third_of_the_usable_lease_is_left_for_the_renewal_of_a_contribution)
+{
+    contribution_client client;
+    client.machine = redis::detail::protocol_client({driven_client::nonce, "t:0:wake:", 4s, 0.9});
+    client.lock = client.machine.open_lock(redis::detail::mutex_keys("t", "lock"), with_state());
+    client.connect();
+    client.contribute(client.hold(driven_client::first_fence));
+    client.answer(client.say(driven_client::status::released));
+    const auto made = std::get<contribution_renewed>(client.events.at(0));
+    client.events.clear();
+    client.pass(2 * client.kept_for(made) / 3 + 1ms);
+    BOOST_TEST(client.sent() == "contributions");
+    client.answer(client.lasts(15s));
+    client.pass(2 * client.kept_for(client.only<contribution_renewed>()) / 3 + 1ms);
+    BOOST_TEST(client.sent() == "contributions");
+}
+
 BOOST_AUTO_TEST_CASE(contributions_due_together_are_renewed_together)
 {
     contribution_client client;

@@ -135,6 +135,25 @@ BOOST_AUTO_TEST_CASE(the_usable_lease_is_shortened_by_the_clock_drift)
     BOOST_TEST(!machine.holds(id));
 }
 
+// A late renewal, a large drift and a long margin together would leave no time for the answer.
+BOOST_AUTO_TEST_CASE(a_third_of_the_usable_lease_is_left_for_the_renewal)
+{
+    for (const double fraction : {1.0 / 3, 0.9})
+        for (const std::int64_t drift : {2, 10})
+            for (const local_time margin : {1ms, 4000ms})
+            {
+                machine = protocol_client({nonce, "t:0:wake:", margin, fraction, 0s, drift});
+                lock = machine.open_lock(mutex_keys("t", "lock"), {});
+                commands.clear();
+                connect();
+                const attempt_id id = want();
+                answer(own(fence, 4s));
+                pass(2 * (only<granted>().expires - now) / 3 + 1ms);
+                BOOST_TEST(sent() == "renew");
+                BOOST_TEST(machine.holds(id));
+            }
+}
+
 BOOST_AUTO_TEST_CASE(renewals_that_are_due_soon_are_sent_together)
 {
     hold();

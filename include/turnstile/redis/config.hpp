@@ -197,10 +197,11 @@ struct config
     /// server does not forget a waiter before it asks again. If sessions have different leases, set it to at least the
     /// longest: a holder whose lock the server has lost and then forgotten again gets it back with its old token.
     std::chrono::milliseconds idle_time{60'000};
-    /// The fraction of a lease after which it is renewed; between 0.05 and 0.9.
+    /// The fraction of a lease after which it is renewed; between 0.05 and 0.9. It is renewed earlier if less than a
+    /// third of the time for which the holder relies on it would be left for the renewal.
     double renew_fraction = 1.0 / 3;
-    /// The time before the end of its lease at which a holder learns of a loss; less than half of the
-    /// claim lease.
+    /// The time before the end of its lease at which a holder learns of a loss; between 1 ms and half of the claim
+    /// lease. The effective time is at least two round trips, but at most a quarter of the lease in force.
     std::chrono::milliseconds loss_margin{50};
     /// The time after a server's start or takeover in which it grants no lock or unit that another client may
     /// hold without its knowledge. Meanwhile, holders that the server does not know reconnect and keep their

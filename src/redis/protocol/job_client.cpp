@@ -227,6 +227,19 @@ local_time job_client::expiry(const queue_state& queue, server_time end) const
     return till == local_time::min() ? till : till - local_time(queue.options.margin);
 }
 
+/// How long a worker relies on a lease.
+local_time job_client::usable_time(const queue_state& queue) const
+{
+    const local_time lease(queue.options.lease);
+    return lease - lease / drift_ - queue.options.margin;
+}
+
+/// How long after its start a lease is renewed. A third of the usable time is left for the answer.
+local_time job_client::renewal_delay(const queue_state& queue) const
+{
+    return std::min(local_time(queue.options.lease) / 3, 2 * usable_time(queue) / 3);
+}
+
 void job_client::grant(job_request_id id, std::string text, server_time now, server_time end,
                        std::string_view record)
 {
@@ -270,7 +283,7 @@ void job_client::grant(job_request_id id, std::string text, server_time now, ser
     what.expires = each.expires;
     what.payload = job->first;
     if (queue.attempts.empty())
-        queue.renew_at = now_ + local_time(queue.options.lease) / 3;
+        queue.renew_at = now_ + renewal_delay(queue);
     each.text = std::move(text);
     queue.attempts.insert(name);
     wake(queue, std::min({each.expires, each.limit, queue.renew_at}));

@@ -326,6 +326,8 @@ private:
     void wake(queue_state& queue, local_time at);
     void ask_at(queue_state& queue, server_time shown, server_time due);
     [[nodiscard]] local_time expiry(const queue_state& queue, server_time end) const;
+    [[nodiscard]] local_time usable_time(const queue_state& queue) const;
+    [[nodiscard]] local_time renewal_delay(const queue_state& queue) const;
     [[nodiscard]] std::string worker_name(job_request_id id, const queue_state& queue) const;
 
     std::uint64_t nonce_;

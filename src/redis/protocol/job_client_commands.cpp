@@ -76,15 +76,15 @@ void job_client::send_renewal(job_queue_id id)
     queue_state& queue = queues_.at(id);
     if (!is_connected_ || queue.renewing)
         return;
-    const local_time lease(queue.options.lease);
-    queue.renew_at = queue.attempts.empty() ? never : now_ + lease / 3;
+    queue.renew_at = queue.attempts.empty() ? never : now_ + renewal_delay(queue);
     // If there are too many for one command, it renews those that expire first.
     std::vector<job_attempt_id> all(queue.attempts.begin(), queue.attempts.end());
     if (all.size() > max_batch)
     {
         const auto expiry_of = [&](job_attempt_id each) { return attempts_.at(each).expires; };
         std::ranges::sort(all, {}, expiry_of);
-        queue.renew_at = std::min(queue.renew_at, expiry_of(all[max_batch]) - 2 * lease / 3);
+        queue.renew_at = std::min(queue.renew_at, expiry_of(all[max_batch]) - usable_time(queue) +
+                                                      renewal_delay(queue));
         all.resize(max_batch);
     }
     send_renewal(id, all);

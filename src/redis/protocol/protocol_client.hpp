@@ -253,6 +253,8 @@ private:
     [[nodiscard]] std::string keys_of(lock_id id) const;
     [[nodiscard]] std::string repeated_for(const unanswered_command& sent) const;
     [[nodiscard]] local_time margin_of(local_time span) const;
+    [[nodiscard]] local_time usable_time(local_time span) const;
+    [[nodiscard]] local_time renewal_delay(local_time span) const;
     [[nodiscard]] local_time expiry(const lock_state& lock, const grant_report& given) const;
 
     // Answers.

@@ -57,8 +57,7 @@ void protocol_client::end_commit_of_contributions(const commit_request& what, re
         each.is_made = true;
         // The answer to a repeated command does not show when the contribution was made. It was not made before the
         // first request.
-        set_contribution_expiry(
-            id, each.first_sent + lease - lease / options_.drift - margin_of(lease), lease);
+        set_contribution_expiry(id, each.first_sent + usable_time(lease), lease);
         if (each.ends)
             end_contribution(id);
     }
@@ -82,11 +81,8 @@ void protocol_client::set_contribution_expiry(contribution_id id, local_time exp
     timers_.set(timer::contribution_loss, id, each.loss_at, each.expires);
     if (each.ends)
         return;
-    const local_time lease_start = each.expires + margin_of(span) - span;
-    const auto part =
-        static_cast<std::int64_t>(static_cast<double>(span.count()) * options_.renew_fraction);
     timers_.set(timer::contribution_renewal, id, each.renewal_at,
-                std::max(lease_start + local_time(part), now_));
+                std::max(each.expires - usable_time(span) + renewal_delay(span), now_));
     actions_.emplace_back(contribution_renewed{id, each.expires});
 }
 

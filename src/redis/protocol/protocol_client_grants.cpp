@@ -18,6 +18,21 @@ local_time protocol_client::margin_of(local_time span) const
     return std::min(std::max(options_.margin, 2 * round_trip_), span / 4);
 }
 
+/// How long the client relies on a lease, counted from the command that started it.
+local_time protocol_client::usable_time(local_time span) const
+{
+    return span - span / options_.drift - margin_of(span);
+}
+
+/// How long after its start a lease is renewed. A large fraction must not put the renewal after the time for which the
+/// client relies on the lease: a third of that time is left for the answer.
+local_time protocol_client::renewal_delay(local_time span) const
+{
+    const auto part =
+        static_cast<std::int64_t>(static_cast<double>(span.count()) * options_.renew_fraction);
+    return std::min(local_time(part), 2 * usable_time(span) / 3);
+}
+
 /// The time until which the client can rely on a grant.
 local_time protocol_client::expiry(const lock_state& lock, const grant_report& given) const
 {
@@ -130,14 +145,11 @@ void protocol_client::set_lease_timers(attempt& it, const grant_report& given, l
     if (!options.renew && given.span >= options.lease)
         return timers_.set(timer::renewal, it.id, it.renewal_at, never);
     const local_time span = safeguards_.lease_in_force ? given.span : local_time(options.lease);
-    const local_time drift = given.span / options_.drift;
-    const local_time lease_start = it.expires + margin_of(given.span) + drift - given.span;
-    const auto part =
-        static_cast<std::int64_t>(static_cast<double>(span.count()) * options_.renew_fraction);
+    const local_time lease_start = it.expires - usable_time(given.span);
     // If more than half of the lease has passed, renew at once, whatever renew_fraction says.
     const bool late = safeguards_.lease_in_force && lease_start + span / 2 < now_;
     timers_.set(timer::renewal, it.id, it.renewal_at,
-                late ? now_ : std::max(lease_start + local_time(part), now_));
+                late ? now_ : std::max(lease_start + renewal_delay(span), now_));
 }
 
 /// Reports that the lock is lost. If the server does not know that, the release informs it, so that the next waiter need
