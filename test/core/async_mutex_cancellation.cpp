@@ -698,7 +698,7 @@ TURNSTILE_TEST_BOTH_PATHS(every_duration_is_accepted)
                [&, duration] { return s.mutex.async_try_lock_for(duration); });
         drain(s.context);
     };
-    locking none[7];
+    locking none[8];
     wait_for(none[0], 0s);
     wait_for(none[1], -1ns);
     wait_for(none[2], std::chrono::hours::min());
@@ -706,12 +706,13 @@ TURNSTILE_TEST_BOTH_PATHS(every_duration_is_accepted)
     wait_for(none[4], double_seconds(-infinity));
     wait_for(none[5], double_seconds(0));
     wait_for(none[6], double_seconds(std::numeric_limits<double>::quiet_NaN()));
+    wait_for(none[7], std::chrono::duration<std::int64_t, std::tera>(-1));
     for (const locking& each : none)
         BOOST_TEST(each.state() == "timed out");
 
     using frames = std::chrono::duration<std::int64_t, std::ratio<1, 60>>;
     using media_ticks = std::chrono::duration<std::int64_t, std::ratio<1, 90'000>>;
-    locking ever[8];
+    locking ever[10];
     wait_for(ever[0], std::chrono::hours::max());
     wait_for(ever[1], std::chrono::nanoseconds::max());
     wait_for(ever[2], std::chrono::duration<int, std::ratio<31'556'952>>(100'000));
@@ -721,6 +722,9 @@ TURNSTILE_TEST_BOTH_PATHS(every_duration_is_accepted)
     wait_for(ever[6], media_ticks(40 * 365 * 24h));
     // The largest one below 2^63 nanoseconds.
     wait_for(ever[7], std::chrono::duration<double, std::milli>(9223372036854.7754));
+    // Periods whose ratio to a nanosecond is no std::ratio.
+    wait_for(ever[8], std::chrono::duration<std::int64_t, std::tera>(1));
+    wait_for(ever[9], std::chrono::duration<double, std::exa>(1e-9));
     for (const locking& each : ever)
         BOOST_TEST(each.state() == "waiting");
     holder.unlock();

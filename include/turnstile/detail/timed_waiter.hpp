@@ -215,6 +215,18 @@ template <class Target, class Rep, class Period>
     }
 }
 
+/// Whether the ratio of two periods may be too large for std::ratio.
+template <class Period, class Other>
+concept far_from = static_cast<long double>(Period::num) * Other::den > 9.2e18L ||
+                   static_cast<long double>(Period::den) * Other::num > 9.2e18L;
+
+/// The same for a period far from that of the clock. Both have a ratio to a second.
+template <class Target, class Rep, far_from<typename Target::period> Period>
+[[nodiscard]] Target saturated(const std::chrono::duration<Rep, Period>& d) noexcept
+{
+    return saturated<Target>(std::chrono::duration<long double>(d));
+}
+
 /// A time limit relative to the start of the wait.
 class wait_for_limit : public time_limit<std::chrono::steady_clock>
 {
