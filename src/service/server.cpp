@@ -5,6 +5,7 @@
 #include "service/server.hpp"
 
 #include "service/log.hpp"
+#include "service/request_header.hpp"
 
 #include <algorithm>
 #include <array>
@@ -29,7 +30,6 @@
 #include <exception>
 #include <optional>
 #include <poll.h>
-#include <random>
 #include <sstream>
 #include <stdexcept>
 #include <sys/socket.h>
@@ -63,57 +63,6 @@ const std::string& date()
         last = now;
     }
     return text;
-}
-
-/// An id that no other server uses, for the log lines of a request that went through several services.
-std::string new_request_id()
-{
-    static const std::string start = std::to_string(std::random_device()());
-    static std::uint64_t last = 0;
-    return start + '-' + std::to_string(++last);
-}
-
-bool is_request_id(std::string_view text) noexcept
-{
-    if (text.empty() || text.size() > 128)
-        return false;
-    for (const char c : text)
-    {
-        if (c <= ' ' || c > '~')
-            return false;
-    }
-    return true;
-}
-
-/// Removes the scheme and the authority of a target in absolute form, and returns the authority; empty for another
-/// form.
-std::string_view take_authority(std::string_view& target)
-{
-    for (const std::string_view scheme : {"http://", "https://"})
-    {
-        if (!beast::iequals(target.substr(0, scheme.size()), scheme))
-            continue;
-        target.remove_prefix(scheme.size());
-        const std::size_t end = std::min(target.find_first_of("/?"), target.size());
-        const std::string_view authority = target.substr(0, end);
-        target.remove_prefix(end);
-        if (!target.starts_with('/'))
-            target = "/";
-        return authority;
-    }
-    return {};
-}
-
-/// The rule that the header of a request breaks, although its syntax is right; empty if there is none.
-std::string broken_rule(const http::request_header<>& header)
-{
-    const std::size_t hosts = header.count(http::field::host);
-    if (hosts > 1 || (hosts == 0 && header.version() >= 11))
-        return "a request needs one header Host";
-    if (header.count(http::field::transfer_encoding) != 0 &&
-        !beast::iequals(header[http::field::transfer_encoding], "chunked"))
-        return "the only transfer encoding is chunked";
-    return {};
 }
 
 }  // namespace
