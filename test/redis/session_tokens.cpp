@@ -38,6 +38,7 @@
 #include <turnstile/async_lock_all.hpp>
 #include <turnstile/async_mutex.hpp>
 #include <turnstile/redis/async_mutex.hpp>
+#include <turnstile/redis/condition.hpp>
 #include <turnstile/redis/lease_clock.hpp>
 #include <turnstile/with_lock.hpp>
 #include <utility>
@@ -488,6 +489,45 @@ BOOST_AUTO_TEST_CASE(a_guard_reports_the_end_of_its_lease)
         BOOST_TEST((other.expires_at() == lease_clock::time_point()));
     };
     turnstile::test::run(context, body());
+}
+
+BOOST_AUTO_TEST_CASE(with_lock_cancels_its_body_if_the_lock_is_lost_after_a_wait)
+{
+    const redis_server server;
+    scene it(server);
+    turnstile::redis::condition changed(it.mutex, "changed");
+    bool cancelled = false;
+    const auto section = [&](guard_type& guard) -> asio::awaitable<void>
+    {
+        const auto slot = guard.lost();
+        co_await changed.async_wait_for(guard, 1ms);
+        BOOST_TEST((guard.lost() == slot));
+        co_await it.mutex.async_break();
+        try
+        {
+            asio::steady_timer for_ever(co_await asio::this_coro::executor, 1h);
+            co_await for_ever.async_wait();
+        }
+        catch (const turnstile::system_error& error)
+        {
+            cancelled = error.code() == asio::error::operation_aborted;
+        }
+    };
+    const auto body = [&]() -> asio::awaitable<void>
+    {
+        error_code error;
+        try
+        {
+            co_await turnstile::with_lock(it.mutex, section);
+        }
+        catch (const turnstile::system_error& failure)
+        {
+            error = failure.code();
+        }
+        BOOST_TEST(error == make_error_code(turnstile::errc::lost));
+    };
+    turnstile::test::run(it.context, body());
+    BOOST_TEST(cancelled);
 }
 
 BOOST_AUTO_TEST_CASE(with_lock_releases_however_its_body_ends)

@@ -140,6 +140,7 @@ private:
  *
  * @par Leases
  * A wait releases the lock and reacquires it, so its guard then has a new grant with a new `fencing_token()`.
+ * The slot `lost()` stays the same, with its handler; during the wait, the guard is empty.
  * If the lock was lost before the wait could release it, the wait fails with `turnstile::errc::lost`, and the
  * guard is empty.
  *

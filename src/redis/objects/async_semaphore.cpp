@@ -145,7 +145,7 @@ permit_grant::permit_grant(grant granted)
 {
     if (auto held = granted.detach())
     {
-        share_ = std::make_shared<permit_share>(held->executor);
+        share_ = std::make_shared<permit_share>(held->loss->executor);
         const std::int64_t units = held->count().held;
         share_->add({std::move(held), units});
     }

@@ -23,7 +23,7 @@ std::shared_ptr<contribution_handle> make_contribution(const condition_handle& c
         throw system_error(turnstile::errc::empty_guard);
     return std::make_shared<contribution_handle>(
         condition.lock, contribution_terms{std::move(field), amount, condition.key},
-        held->executor);
+        held->loss->executor);
 }
 
 void check_can_be_undone(const contribution_handle& handle, std::uint64_t number)

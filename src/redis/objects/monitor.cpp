@@ -130,9 +130,8 @@ section_changes pending_changes::take(const std::map<std::string, std::string>& 
 section_grant::section_grant() noexcept = default;
 
 section_grant::section_grant(grant granted)
-    : loss_(std::make_shared<boost::asio::cancellation_signal>())
+    : granted_(std::move(granted))
 {
-    adopt(std::move(granted));
 }
 
 section_grant::section_grant(section_grant&&) noexcept = default;
@@ -147,19 +146,13 @@ bool section_grant::valid() noexcept
 
 boost::asio::cancellation_slot section_grant::lost() const noexcept
 {
-    return loss_ ? loss_->slot() : boost::asio::cancellation_slot();
+    return granted_.lost();
 }
 
 void section_grant::adopt(grant granted)
 {
     granted_ = std::move(granted);
     is_believed_lost_ = false;
-    granted_.lost().assign(
-        [weak = std::weak_ptr(loss_)](boost::asio::cancellation_type type)
-        {
-            if (const auto loss = weak.lock())
-                loss->emit(type);
-        });
 }
 
 void section_grant::set_changes(section_changes changes) noexcept

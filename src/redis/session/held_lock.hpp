@@ -45,6 +45,20 @@ protected:
     ~loss_watcher() = default;
 };
 
+/// The signal of the loss of a lock. A wait on a condition keeps it, so that a handler need not be assigned again.
+struct loss_signal
+{
+    explicit loss_signal(const boost::asio::any_io_executor& where)
+        : executor(std::make_shared<revocable_executor>(where))
+    {
+    }
+
+    /// The executor on which the loss is reported.
+    const std::shared_ptr<revocable_executor> executor;
+    /// Belongs to that executor.
+    boost::asio::cancellation_signal lost_;
+};
+
 /// The number of replicas that have to acknowledge a grant before its holder receives it.
 struct durability_options
 {
@@ -119,11 +133,11 @@ public:
     };
 
     held_lock(std::shared_ptr<lock_handle> which, granted&& what, std::int64_t units,
-              std::shared_ptr<revocable_executor> where, std::shared_ptr<held_lock> below = nullptr)
+              std::shared_ptr<loss_signal> signal, std::shared_ptr<held_lock> below = nullptr)
         : lock(std::move(which))
         , attempt(what.attempt)
         , fence(static_cast<std::uint64_t>(what.fence))
-        , executor(std::move(where))
+        , loss(std::move(signal))
         , base(std::move(below))
         , received_at(what.received_at)
         , unnotified(what.unnotified)
@@ -136,8 +150,7 @@ public:
     const std::shared_ptr<lock_handle> lock;
     const attempt_id attempt;
     const std::uint64_t fence;
-    /// The executor on which a loss is reported.
-    const std::shared_ptr<revocable_executor> executor;
+    const std::shared_ptr<loss_signal> loss;
     /// The hold before an upgrade; null if there was none.
     const std::shared_ptr<held_lock> base;
     /// When the message that granted the lock arrived; 0 if there was none.
@@ -176,13 +189,15 @@ public:
     /// Marks the lock as no longer held. Returns whether it was held until now.
     bool end() noexcept { return !is_over_.exchange(true, std::memory_order_acq_rel); }
 
-    /// Belongs to the executor on which the lock was granted.
-    [[nodiscard]] boost::asio::cancellation_slot lost_slot() noexcept { return lost_.slot(); }
+    [[nodiscard]] boost::asio::cancellation_slot lost_slot() const noexcept
+    {
+        return loss->lost_.slot();
+    }
 
-    /// Triggers lost_slot() on `executor`, and notifies the watchers.
+    /// Triggers lost_slot(), and notifies the watchers.
     void report_loss() override
     {
-        emit_lost(*executor, weak_from_this());
+        emit_lost(*loss->executor, std::weak_ptr(loss));
         const std::lock_guard guarded(mutex_);
         is_reported_ = true;
         for (const auto& each : watchers_)
@@ -235,7 +250,6 @@ public:
 private:
     std::atomic<std::int64_t> expires_;
     std::atomic<bool> is_over_{false};
-    boost::asio::cancellation_signal lost_;
     // Guards the members below.
     mutable std::mutex mutex_;
     tally tally_;

@@ -111,6 +111,7 @@ void session_engine::start_operation(const std::shared_ptr<lock_operation>& oper
 void session_engine::wait_on(const std::shared_ptr<lock_operation>& operation)
 {
     const auto held = std::exchange(operation->releases, nullptr);
+    operation->loss = held->loss;
     held_.erase(held->attempt);
     if (is_closed_)
         return finish(operation, errc::session_closed, grant());

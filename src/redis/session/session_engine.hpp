@@ -45,7 +45,7 @@ struct lock_operation
         : lock(std::move(which))
         , limit(how_long.limit())
         , wants(what)
-        , executor(std::make_shared<revocable_executor>(handler.executor()))
+        , loss(std::make_shared<loss_signal>(handler.executor()))
         , done(std::move(handler))
     {
     }
@@ -68,8 +68,8 @@ struct lock_operation
     error_code outcome;
     /// For an upgrade, the upgradable hold.
     std::shared_ptr<held_lock> base;
-    /// The executor on which a loss is reported.
-    std::shared_ptr<revocable_executor> executor;
+    /// The signal of the loss of the lock that is granted.
+    std::shared_ptr<loss_signal> loss;
     completion<error_code, grant> done;
     /// The attempt in progress; 0 before and afterwards.
     attempt_id attempt = 0;

@@ -183,7 +183,7 @@ void session_engine::perform(granted& what)
         return finish(operation, turnstile::errc::lost, grant());
     }
     auto held = std::make_shared<held_lock>(operation->lock, std::move(what),
-                                            operation->wants.units, operation->executor, base);
+                                            operation->wants.units, operation->loss, base);
     if (base)
         base->watch(held);
     held_.emplace(held->attempt, held);

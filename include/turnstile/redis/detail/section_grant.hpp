@@ -113,7 +113,7 @@ public:
     /// may rely on that.
     [[nodiscard]] bool valid() noexcept;
 
-    /// Triggered when the current grant is lost; stays the same across waits.
+    /// Triggered when the lock is lost; stays the same across waits.
     [[nodiscard]] boost::asio::cancellation_slot lost() const noexcept;
 
     /// The current grant.
@@ -163,7 +163,6 @@ private:
     /// Releases the grant and commits the changes, in one step; commits nothing if the lock was lost.
     void start_commit(done_handler handler);
 
-    std::shared_ptr<boost::asio::cancellation_signal> loss_;
     grant granted_;
     section_changes changes_;
     bool is_believed_lost_ = false;
