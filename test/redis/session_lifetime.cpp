@@ -450,6 +450,36 @@ BOOST_DATA_TEST_CASE(a_forked_child_finds_its_session_closed, data::make({false,
     BOOST_TEST(release.state() == "done");
 }
 
+// The session's thread posts a handler to the context, which may run it and fork before the thread has finished the
+// post.
+BOOST_AUTO_TEST_CASE(a_child_that_is_forked_during_a_completion_finds_its_session_closed)
+{
+    const redis_server server;
+    asio::io_context context;
+    session s(context, undisturbed(server.url()), session_thread::own);
+    attempt<> connected;
+    turnstile::test::launch(path::handler, context.get_executor(), connected,
+                            [&] { return s.async_ready(); });
+    BOOST_REQUIRE(end_of(context, connected) == "done");
+    for (int i = 0; i < 50; ++i)
+    {
+        attempt<> ping;
+        turnstile::test::launch(path::handler, context.get_executor(), ping,
+                                [&] { return s.async_ping(); });
+        BOOST_REQUIRE(end_of(context, ping) == "done");
+        BOOST_REQUIRE(in_a_child(context,
+                                 [&]
+                                 {
+                                     attempt<> ready;
+                                     turnstile::test::launch(path::handler, context.get_executor(),
+                                                             ready,
+                                                             [&] { return s.async_ready(); });
+                                     return end_of(context, ready) == "the session is closed" &&
+                                            s.metrics().connections == 0;
+                                 }));
+    }
+}
+
 #ifdef __linux__
 
 namespace {

@@ -70,6 +70,9 @@ void session_core::stop()
 
 session_metrics session_core::metrics() const
 {
+    // The parent's thread may have held the mutex of the metrics during the fork.
+    if (is_forked())
+        return {};
     const std::lock_guard lock(life_->mutex);
     auto result = engine_ ? engine_->metrics() : session_metrics();
     result.grant_delivery = deliveries.copy();

@@ -4,12 +4,39 @@
 
 #include "redis/session/context_life.hpp"
 
+#include <array>
 #include <boost/asio/query.hpp>
+#include <pthread.h>
 #include <vector>
 
 namespace turnstile::redis::detail {
 
 namespace {
+
+/// The mutexes of all lives. A fork locks all of them: otherwise, a mutex that another thread has locked would stay
+/// locked in the child, which has no such thread.
+constinit std::array<std::mutex, 8> mutexes;
+
+void lock_all()
+{
+    for (std::mutex& each : mutexes)
+        each.lock();
+}
+
+void unlock_all()
+{
+    for (std::mutex& each : mutexes)
+        each.unlock();
+}
+
+std::mutex& next_mutex()
+{
+    // Once per process; a child inherits the registration.
+    static const int registered = pthread_atfork(&lock_all, &unlock_all, &unlock_all);
+    static_cast<void>(registered);
+    static constinit std::atomic<std::size_t> count{0};
+    return mutexes[count.fetch_add(1, std::memory_order_relaxed) % mutexes.size()];
+}
 
 class life_service final : public boost::asio::execution_context::service
 {
@@ -41,6 +68,11 @@ private:
 };
 
 }  // namespace
+
+context_life::context_life()
+    : mutex(next_mutex())
+{
+}
 
 std::shared_ptr<context_life> context_life::of(const boost::asio::any_io_executor& executor)
 {

@@ -47,8 +47,11 @@ public:
             residents.erase(residents.iterator_to(who));
     }
 
-    /// Locked while the context must not end.
-    std::mutex mutex;
+    context_life();
+
+    /// Locked while the context must not end, and while the process forks. Several lives share one mutex, so a thread
+    /// locks only one life at a time.
+    std::mutex& mutex;
     /// Changes only under the lock.
     std::atomic<bool> alive = true;
     boost::intrusive::list<context_resident, boost::intrusive::constant_time_size<false>> residents;
