@@ -4,13 +4,17 @@
 
 // A connection that works: its set-up, its answers, and its end.
 
+#include <algorithm>
+#include <atomic>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/strand.hpp>
 #include <boost/test/unit_test.hpp>
 #include <chrono>
 #include <cstdint>
+#include <dlfcn.h>
 #include <future>
+#include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <optional>
@@ -25,6 +29,30 @@
 #include <turnstile/redis/config.hpp>
 #include <utility>
 #include <vector>
+
+namespace {
+
+// A name server that does not answer until the test lets it.
+std::atomic<bool> is_resolving{false};
+std::atomic<bool> may_answer{false};
+
+}  // namespace
+
+/// Replaces the function of the C library.
+extern "C" int getaddrinfo(const char* name, const char* service, const addrinfo* hints,
+                           addrinfo** result)
+{
+    if (name != nullptr && std::string_view(name) == "unanswered.test")
+    {
+        is_resolving = true;
+        is_resolving.notify_one();
+        may_answer.wait(false);
+        return EAI_AGAIN;
+    }
+    static const auto original =
+        reinterpret_cast<decltype(&getaddrinfo)>(::dlsym(RTLD_NEXT, "getaddrinfo"));
+    return original(name, service, hints, result);
+}
 
 namespace {
 
@@ -334,6 +362,22 @@ BOOST_AUTO_TEST_CASE(closing_fails_commands_in_flight_and_sends_nothing_more)
     scene.context->run_for(std::chrono::seconds{20});
     BOOST_TEST(told == "nuc");
     BOOST_TEST(scene.seen.told == "c");
+}
+
+BOOST_AUTO_TEST_CASE(closing_does_not_wait_for_a_name_server)
+{
+    connection_scene scene{config("redis://unanswered.test")};
+    scene.context->poll();
+    is_resolving.wait(false);
+    bool closed = false;
+    scene.it->close([&] { closed = true; });
+    BOOST_TEST(scene.until([&] { return closed; }));
+    may_answer = true;
+    may_answer.notify_one();
+    // The attempt to connect ends in the background.
+    BOOST_TEST(scene.context->run_for(std::chrono::seconds{20}) < 100U);
+    BOOST_TEST(scene.context->stopped());
+    BOOST_TEST(scene.seen.told == "");
 }
 
 BOOST_AUTO_TEST_CASE(a_connection_can_be_destroyed_without_closing)

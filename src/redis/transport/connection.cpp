@@ -105,6 +105,10 @@ public:
         timer_.cancel();
         if (link_ != nullptr)
             link_->cancel();
+        // The end of an open link calls finish_close(). An attempt to connect ends in the background, because nothing
+        // can interrupt the system while it resolves a name.
+        if (!open_)
+            finish_close();
     }
 
 private:

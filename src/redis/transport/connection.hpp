@@ -110,7 +110,8 @@ public:
     void command(std::span<const std::string> words, reply_handler handler);
 
     /// Closes the connection: commands in flight get reply::status::unknown, and the observer receives
-    /// nothing more. The handler is posted when the last operation has completed. Called once, after start().
+    /// nothing more. The handler is posted when the last operation of an open connection has completed; an attempt to
+    /// connect ends in the background. Called once, after start().
     void close(boost::asio::any_completion_handler<void()> handler);
 
     /// Whether the connection accepts commands.
