@@ -8,16 +8,21 @@
 #include <boost/asio/ssl/stream.hpp>
 #include <boost/test/unit_test.hpp>
 #include <chrono>
+#include <csignal>
 #include <cstdint>
 #include <future>
 #include <openssl/ssl.h>
+#include <pty.h>
+#include <redis/transport/boost_redis_config.hpp>
 #include <string>
 #include <support/connection_scene.hpp>
 #include <support/redis_server.hpp>
 #include <support/tls_files.hpp>
+#include <sys/wait.h>
 #include <thread>
 #include <turnstile/redis/config.hpp>
 #include <turnstile/redis/error.hpp>
+#include <unistd.h>
 
 namespace {
 
@@ -243,6 +248,45 @@ BOOST_AUTO_TEST_CASE(tls_with_a_certificate_of_the_client)
     expect_mistrust(secure.url("localhost", trusted + "&cert_file=" + secure.files.certificate() +
                                                 "&key_file=" + stranger.key()),
                     "cannot be read as the private key of cert_file", errc::invalid_config);
+}
+
+// OpenSSL asks for the password on the terminal by default, so this test needs one.
+BOOST_AUTO_TEST_CASE(tls_with_an_encrypted_key)
+{
+    const tls_files files("DNS:localhost");
+    const std::string encrypted = files.key() + ".encrypted";
+    const std::string command =
+        "openssl pkey -aes128 -passout pass:s3cr3t -in " + files.key() + " -out " + encrypted;
+    // The test has one thread here, and the words are its own.
+    // NOLINTNEXTLINE(concurrency-mt-unsafe,bugprone-command-processor)
+    BOOST_REQUIRE(std::system(command.c_str()) == 0);
+    const config settings("rediss://localhost?cert_file=" + files.certificate() +
+                          "&key_file=" + encrypted);
+    int terminal = -1;
+    const pid_t child = ::forkpty(&terminal, nullptr, nullptr, nullptr);
+    BOOST_REQUIRE(child >= 0);
+    if (child == 0)
+    {
+        try
+        {
+            static_cast<void>(turnstile::redis::detail::make_tls_context(settings, nullptr));
+        }
+        catch (const turnstile::redis::redis_error& error)
+        {
+            ::_exit(std::string(error.what()).find("key_file=") == 0 ? 0 : 2);
+        }
+        ::_exit(1);
+    }
+    // Fails when the child has ended.
+    char letter = 0;
+    const bool asks = ::read(terminal, &letter, 1) == 1;
+    BOOST_TEST(!asks);
+    if (asks)
+        ::kill(child, SIGKILL);
+    int status = -1;
+    BOOST_TEST(::waitpid(child, &status, 0) == child);
+    BOOST_TEST(status == 0);
+    ::close(terminal);
 }
 
 BOOST_AUTO_TEST_CASE(tls_with_a_name_instead_of_that_of_the_host)

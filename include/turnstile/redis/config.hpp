@@ -158,7 +158,7 @@ struct config
     /// certificate unless `tls-auth-clients` is `no`. Read at each attempt to connect, so a renewed file
     /// needs no restart.
     std::string tls_cert_file;
-    /// The file with the private key of @ref tls_cert_file, in PEM.
+    /// The file with the private key of @ref tls_cert_file, in PEM; not encrypted.
     std::string tls_key_file;
     /// Whether to verify the server's certificate: its issuer, and that it names the host. With sentinels,
     /// the host is the name or address that they report for the master.

@@ -110,6 +110,8 @@ void use_certificate(boost::asio::ssl::context& context, const config& settings)
         throw redis_error(errc::invalid_config,
                           fmt::format("cert_file={}: cannot be read as a certificate ({})",
                                       settings.tls_cert_file, error.message()));
+    // OpenSSL would ask for the password of an encrypted key on the terminal, and block the session meanwhile.
+    std::ignore = context.set_password_callback([](auto&&...) { return std::string(); }, error);
     std::ignore =
         context.use_private_key_file(settings.tls_key_file, boost::asio::ssl::context::pem, error);
     if (error)
