@@ -299,6 +299,22 @@ BOOST_AUTO_TEST_CASE(the_first_of_two_locks_cancels_the_wait_for_the_other)
     BOOST_TEST(lock_view(server, "a").owner() == "");
 }
 
+BOOST_AUTO_TEST_CASE(locks_of_two_databases_are_not_duplicates)
+{
+    const redis_server server;
+    scene it(server);
+    turnstile::redis::session other(it.context, undisturbed(server.url() + "/1"),
+                                    session_thread::own);
+    async_mutex in_other(other, it.mutex.name());
+    const auto body = [&]() -> asio::awaitable<void>
+    {
+        const auto [here, there] = co_await turnstile::async_lock_all(it.mutex, in_other);
+        BOOST_TEST(here.valid());
+        BOOST_TEST(there.valid());
+    };
+    turnstile::test::run(it.context, body());
+}
+
 // Two processes have their mutexes at different addresses, but must not wait for each other in a circle.
 BOOST_AUTO_TEST_CASE(several_locks_are_acquired_in_an_order_shared_by_all_processes)
 {

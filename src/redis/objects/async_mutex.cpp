@@ -252,7 +252,9 @@ std::shared_ptr<detail::lock_handle> make_lock(const session& owner, std::string
     const auto& core = detail::session_access::core(owner);
     auto keys = detail::mutex_keys(core->settings.prefix, name);
     // The key comes first, so sessions that reach one server by different names order its locks equally.
-    std::string order = keys[0] + ' ' + core->settings.server_name();
+    // The databases of a server have different locks.
+    std::string order = keys[0] + ' ' + core->settings.server_name() + ' ' +
+                        std::to_string(core->settings.database);
     const detail::durability_options durability = detail::durability_of(options);
     const detail::lease_options lease = detail::lease_of(
         core->settings, options, durability.replicas == 0 ? mutex_options::max_cohort : 0);
