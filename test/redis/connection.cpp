@@ -13,6 +13,7 @@
 #include <chrono>
 #include <cstdint>
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <future>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -23,10 +24,12 @@
 #include <string>
 #include <string_view>
 #include <support/connection_scene.hpp>
+#include <support/lock_client.hpp>
 #include <support/redis_server.hpp>
 #include <support/running_context.hpp>
 #include <sys/socket.h>
 #include <turnstile/redis/config.hpp>
+#include <unistd.h>
 #include <utility>
 #include <vector>
 
@@ -84,25 +87,34 @@ private:
     script script_{"own", text_, sha1_};
 };
 
-/// Whether at least one of our sockets is connected to the port, and all of these have TCP_NODELAY.
-bool has_no_delay(std::uint16_t port)
+/// Our sockets that are connected to the port.
+std::vector<int> sockets_to(std::uint16_t port)
 {
-    int found = 0;
-    int without_delay = 0;
+    std::vector<int> found;
     for (int fd = 0; fd < 1024; ++fd)
     {
         sockaddr_in peer{};
         socklen_t size = sizeof peer;
-        if (::getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &size) != 0 ||
-            peer.sin_family != AF_INET || ntohs(peer.sin_port) != port)
-            continue;
-        ++found;
-        int on = 0;
-        size = sizeof on;
-        ::getsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, &size);
-        without_delay += on != 0 ? 1 : 0;
+        if (::getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &size) == 0 &&
+            peer.sin_family == AF_INET && ntohs(peer.sin_port) == port)
+            found.push_back(fd);
     }
-    return found != 0 && found == without_delay;
+    return found;
+}
+
+/// Whether at least one of our sockets is connected to the port, and all of these have TCP_NODELAY.
+bool has_no_delay(std::uint16_t port)
+{
+    const std::vector<int> found = sockets_to(port);
+    return !found.empty() &&
+           std::ranges::all_of(found,
+                               [](int fd)
+                               {
+                                   int on = 0;
+                                   socklen_t size = sizeof on;
+                                   ::getsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, &size);
+                                   return on != 0;
+                               });
 }
 
 }  // namespace
@@ -378,6 +390,31 @@ BOOST_AUTO_TEST_CASE(closing_does_not_wait_for_a_name_server)
     BOOST_TEST(scene.context->run_for(std::chrono::seconds{20}) < 100U);
     BOOST_TEST(scene.context->stopped());
     BOOST_TEST(scene.seen.told == "");
+}
+
+BOOST_AUTO_TEST_CASE(a_started_program_does_not_inherit_the_connection)
+{
+    const redis_server server;
+    connection_scene scene(config::from_url(server.url()));
+    BOOST_REQUIRE(scene.until_told("c"));
+    const std::vector<int> found = sockets_to(server.port());
+    BOOST_REQUIRE(found.size() == 1U);
+    BOOST_TEST((::fcntl(found.front(), F_GETFD) & FD_CLOEXEC) != 0);
+    scene.close();
+}
+
+BOOST_AUTO_TEST_CASE(closing_ends_the_connection_although_a_copy_of_the_socket_exists)
+{
+    const redis_server server;
+    connection_scene scene(config::from_url(server.url()));
+    BOOST_REQUIRE(scene.until_told("c"));
+    const std::vector<int> found = sockets_to(server.port());
+    BOOST_REQUIRE(found.size() == 1U);
+    const int copy = ::dup(found.front());
+    scene.close();
+    BOOST_TEST(turnstile::test::until(
+        [&] { return server.cli({"CLIENT", "LIST", "TYPE", "pubsub"}).empty(); }));
+    ::close(copy);
 }
 
 BOOST_AUTO_TEST_CASE(a_connection_can_be_destroyed_without_closing)

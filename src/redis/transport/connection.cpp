@@ -208,7 +208,7 @@ private:
     void open()
     {
         timer_.cancel();
-        link_->set_no_delay();
+        link_->set_socket_options();
         open_ = true;
         trouble_.clear();
         // If the log has reported a trouble, it reports the end of that as a warning.

@@ -17,6 +17,7 @@
 #include <boost/asio/strand.hpp>
 #include <boost/redis/connection.hpp>
 #include <cstddef>
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <mutex>
 #include <openssl/err.h>
@@ -28,6 +29,7 @@
 
 #include "redis/transport/boost_redis_config.hpp"
 #include "redis/transport/execution.hpp"
+#include "redis/transport/fork_guard.hpp"
 
 // The life of a link. A link has these operations of Boost.Redis in progress: the run, which connects, reads and
 // writes until the link breaks; the receive, which only keeps the counter of pushes from filling up (the parser
@@ -129,20 +131,28 @@ public:
         send(op);
     }
 
-    void set_no_delay() override
+    void set_socket_options() override
     {
         if (!over_tcp_)
             return;
+        auto& socket = stream().next_layer();
         // Boost.Redis does not set this option. Without it, a request that is sent while another one is in
         // flight waits for the peer's delayed acknowledgement.
         error_code ignored;
-        std::ignore = stream().next_layer().set_option(asio::ip::tcp::no_delay(true), ignored);
+        std::ignore = socket.set_option(asio::ip::tcp::no_delay(true), ignored);
+        // Otherwise a program that this process starts would keep the connection open.
+        ::fcntl(socket.native_handle(), F_SETFD, FD_CLOEXEC);
     }
 
     void cancel() override
     {
         // Posted, because the caller may be inside the parser.
-        asio::post(executor_, [self = self()] { self->connection_.cancel(); });
+        asio::post(executor_,
+                   [self = self()]
+                   {
+                       self->shut_down();
+                       self->connection_.cancel();
+                   });
     }
 
     void abandon() override { connection_.cancel(); }
@@ -292,6 +302,14 @@ private:
             each->answer();
     }
 
+    /// Ends the connection even if a forked child has a copy of the socket. The child itself only closes its copy.
+    void shut_down()
+    {
+        error_code ignored;
+        if (over_tcp_ && !guard_.is_forked())
+            std::ignore = stream().next_layer().shutdown(asio::socket_base::shutdown_both, ignored);
+    }
+
     /// This access to the stream and its socket is deprecated, but has no replacement.
     auto& stream()
     {
@@ -315,6 +333,7 @@ private:
     std::string channel_;
     boost::redis::config settings_;
     bool over_tcp_;
+    fork_guard guard_;
     std::shared_ptr<log_findings> findings_ = std::make_shared<log_findings>();
 
     // The words of a push: `message`, the channel, and the payload.

@@ -86,8 +86,9 @@ public:
     virtual void exec(std::string_view command, std::span<const request_word> arguments,
                       reply_handler handler, const script* source = nullptr) = 0;
 
-    /// To be called after the set-up: lets the socket send without delay.
-    virtual void set_no_delay() = 0;
+    /// To be called after the set-up: lets the socket send without delay, and keeps it from programs that this process
+    /// starts. Without effect on unix sockets, which Boost.Redis does not give access to.
+    virtual void set_socket_options() = 0;
 
     /// Ends the link; ended() follows.
     virtual void cancel() = 0;
