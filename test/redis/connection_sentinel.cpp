@@ -86,3 +86,30 @@ BOOST_AUTO_TEST_CASE(sentinel_that_does_not_know_the_master)
     BOOST_TEST(scene.seen.last == make_error_code(errc::unreachable));
     scene.close();
 }
+
+BOOST_AUTO_TEST_CASE(sentinels_that_refuse_the_password)
+{
+    const redis_server master;
+    const redis_server sentinel(master, "main");
+    sentinel.run({"ACL", "SETUSER", "default", "resetpass", ">right"});
+    const turnstile::test::closed_port nobody;
+    const std::string refuses = "127.0.0.1:" + port_of(sentinel);
+    const std::string silent = "127.0.0.1:" + std::to_string(nobody.number());
+    for (const std::string password : {"s3cr3t", ""})
+        for (const bool all_refuse : {true, false})
+        {
+            connection_scene scene{config("redis+sentinel://" + refuses +
+                                          (all_refuse ? "" : "," + silent) +
+                                          "/main?max_backoff=50ms&sentinel_password=" + password)};
+            // A sentinel that is not reachable may accept the password.
+            BOOST_TEST(scene.until_told(all_refuse ? "ff" : "dd"), scene.log);
+            BOOST_TEST(scene.seen.last ==
+                       make_error_code(all_refuse ? errc::wrong_credentials : errc::unreachable));
+            const std::string trouble = scene.it->trouble();
+            BOOST_TEST(trouble.find(password.empty() ? "NOAUTH" : "WRONGPASS") != std::string::npos,
+                       trouble);
+            BOOST_TEST(trouble.find("sentinel_password") != std::string::npos, trouble);
+            BOOST_TEST(scene.log.find("s3cr3t") == std::string::npos);
+            scene.close();
+        }
+}

@@ -8,6 +8,7 @@
 #include <boost/asio/ssl/context.hpp>
 #include <boost/redis/config.hpp>
 #include <boost/redis/logger.hpp>
+#include <cstddef>
 #include <memory>
 #include <openssl/ssl.h>
 #include <string>
@@ -30,6 +31,10 @@ struct log_findings
     std::string master_host;
     /// The reason why the server's certificate was rejected, and the remedy.
     std::string mistrust;
+    /// The error of a sentinel in answer to the question for the master.
+    std::string sentinel_refusal;
+    /// The number of sentinels that answered with an error or were not trusted; without sentinels, of no meaning.
+    std::size_t refusing_sentinels = 0;
 };
 
 /// The trusted certificates and the client's own. Throws a redis_error if a file cannot be read.

@@ -123,6 +123,17 @@ diagnosis diagnose(std::string_view error, std::string_view command, const confi
     return {errc::server_error, redact(error)};
 }
 
+diagnosis diagnose_sentinel(std::string_view error, const config& settings)
+{
+    const errc code = diagnose(error, "SENTINEL", settings).code;
+    const bool is_for_good = code == errc::wrong_credentials || code == errc::missing_permission;
+    return {
+        is_for_good ? code : errc::unreachable,
+        fmt::format("a sentinel refuses user '{}' ({}); check sentinel_user and sentinel_password",
+                    settings.sentinel_username.empty() ? "default" : settings.sentinel_username,
+                    redact(error))};
+}
+
 bool is_supported(std::string_view version)
 {
     int major = 0;

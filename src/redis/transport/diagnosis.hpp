@@ -27,6 +27,9 @@ struct diagnosis
 [[nodiscard]] diagnosis diagnose(std::string_view error, std::string_view command,
                                  const config& settings);
 
+/// Explains an error that a sentinel answered.
+[[nodiscard]] diagnosis diagnose_sentinel(std::string_view error, const config& settings);
+
 /// Whether the server refuses a command because the user lacks a permission. For a command inside a script,
 /// Redis 7.0 answers without the code NOPERM.
 [[nodiscard]] bool is_missing_right(std::string_view error);

@@ -297,7 +297,10 @@ private:
     {
         if (!stopping_ || receiving_ || executing_ != 0 || std::exchange(finished_, true))
             return;
-        observer_->ended(why_, {findings_->diagnostic, findings_->mistrust});
+        observer_->ended(why_, {.refusal = findings_->diagnostic,
+                                .mistrust = findings_->mistrust,
+                                .sentinel_refusal = findings_->sentinel_refusal,
+                                .refusing_sentinels = findings_->refusing_sentinels});
         for (execution* each : failed_)
             each->answer();
     }
@@ -399,10 +402,18 @@ std::optional<diagnosis> diagnose(const error_code& why, const link_findings& fi
     if (!findings.refusal.empty())
         return diagnose(findings.refusal, {}, settings);
     const bool is_tls = why.category() == asio::error::get_ssl_category();
-    // With sentinels, another one may have a trusted certificate.
-    if (!findings.mistrust.empty() && (is_tls || why == error::sentinel_resolve_failed))
-        return diagnosis{is_tls ? errc::untrusted_certificate : errc::unreachable,
-                         findings.mistrust};
+    const bool is_sentinel = why == error::sentinel_resolve_failed;
+    // Another sentinel may have a trusted certificate, or accept the user, when it is reachable again.
+    const bool is_final = is_tls || findings.refusing_sentinels == settings.sentinels.size();
+    std::optional<diagnosis> refused;
+    if (!findings.mistrust.empty() && (is_tls || is_sentinel))
+        refused = diagnosis{errc::untrusted_certificate, findings.mistrust};
+    else if (!findings.sentinel_refusal.empty() && is_sentinel)
+        refused = diagnose_sentinel(findings.sentinel_refusal, settings);
+    if (refused && !is_final)
+        refused->code = errc::unreachable;
+    if (refused)
+        return refused;
     if (is_tls)
         return diagnose_tls(why);
     if (why == error::ssl_handshake_timeout)

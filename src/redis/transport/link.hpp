@@ -6,6 +6,7 @@
 #define TURNSTILE_SRC_REDIS_TRANSPORT_LINK_HPP
 
 #include <boost/asio/any_io_executor.hpp>
+#include <cstddef>
 #include <memory>
 #include <optional>
 #include <span>
@@ -28,6 +29,10 @@ struct link_findings
     std::string refusal;
     /// The reason why the link did not trust the server's certificate, and the remedy; or empty.
     std::string mistrust;
+    /// The error of a sentinel in answer to the question for the master; or empty.
+    std::string sentinel_refusal;
+    /// The number of sentinels that answered with an error or were not trusted.
+    std::size_t refusing_sentinels = 0;
 };
 
 /// The reason why a link ended during its set-up, and the remedy; nothing if only the error code is known.
