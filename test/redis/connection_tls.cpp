@@ -10,6 +10,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstdint>
+#include <cstdlib>
 #include <future>
 #include <openssl/ssl.h>
 #include <pty.h>
@@ -332,4 +333,22 @@ BOOST_AUTO_TEST_CASE(tls_with_the_certificate_of_another_sentinel)
     // The certificate would be valid for the master, but not for the sentinel.
     const secure_deployment d("IP:127.0.0.1");
     expect_mistrust(d.url("localhost"), "the server's certificate is not for localhost");
+    // The other sentinel may have a right certificate. The name of the other one does not make this one right.
+    const turnstile::test::closed_port nobody;
+    const std::string other = "127.0.0.1:" + std::to_string(nobody.number());
+    connection_scene scene{config(d.url(other + ",localhost"))};
+    BOOST_TEST(scene.until_told("dd"), scene.log);
+    BOOST_TEST(scene.it->trouble().find("not for localhost") != std::string::npos,
+               scene.it->trouble());
+    scene.close();
+}
+
+BOOST_AUTO_TEST_CASE(tls_with_the_certificate_of_the_second_sentinel)
+{
+    const secure_deployment d("DNS:localhost,IP:127.0.0.1");
+    const turnstile::test::closed_port nobody;
+    const std::string other = "127.0.0.2:" + std::to_string(nobody.number());
+    connection_scene scene{config(d.url(other + ",localhost"))};
+    BOOST_TEST(scene.until_told("c"), scene.log);
+    scene.close();
 }

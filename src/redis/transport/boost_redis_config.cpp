@@ -8,14 +8,12 @@
 #include <boost/asio/ip/address.hpp>
 #include <boost/asio/ssl/host_name_verification.hpp>
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <openssl/ssl.h>
 #include <openssl/x509_vfy.h>
 #include <string_view>
 #include <tuple>
 #include <turnstile/redis/error.hpp>
 #include <utility>
-#include <vector>
 
 #include "redis/transport/identity.hpp"
 #include "redis/transport/redact.hpp"
@@ -84,25 +82,24 @@ std::string host_in(std::string_view text)
     return std::string(text.substr(0, text.rfind(':')));
 }
 
-/// The names that the certificate of the first contacted server may contain; with sentinels, those of any
-/// sentinel.
-std::vector<std::string> names_of(const config& settings)
+/// The name that the certificate of the contacted server has to contain.
+std::string name_in_certificate(const config& settings, const log_findings& findings)
 {
     if (!settings.tls_name.empty())
-        return {settings.tls_name};
+        return settings.tls_name;
     if (settings.sentinels.empty())
-        return {settings.server.host};
-    std::vector<std::string> names;
-    names.reserve(settings.sentinels.size());
-    for (const host_and_port& each : settings.sentinels)
-        names.push_back(each.host);
-    return names;
+        return settings.server.host;
+    // A known master means that a sentinel has answered. Until then, Boost.Redis contacts the sentinels in their order.
+    if (!findings.master_host.empty() || findings.failed_sentinels >= settings.sentinels.size())
+        return findings.master_host;
+    return settings.sentinels[findings.failed_sentinels].host;
 }
 
 /// Extracts the findings from a text such as `Sentinel at host:26379: responded with an error: NOAUTH ...`.
 void note_sentinel(log_findings& findings, std::string_view text)
 {
     static constexpr std::string_view answered = ": responded with an error: ";
+    ++findings.failed_sentinels;
     const std::size_t found = text.find(answered);
     if (found == std::string_view::npos)
         return;
@@ -194,31 +191,19 @@ boost::asio::ssl::context make_tls_context(const config& settings,
                                       settings.tls_ca_file, error.message()));
     context.set_verify_mode(boost::asio::ssl::verify_peer);
     context.set_verify_callback(
-        [names = names_of(settings), findings = std::move(findings)](
-            bool preverified, boost::asio::ssl::verify_context& certificate)
+        [settings, findings = std::move(findings)](bool preverified,
+                                                   boost::asio::ssl::verify_context& certificate)
         {
-            if (!preverified)
-            {
-                findings->mistrust = mistrust_of(certificate);
-                ++findings->refusing_sentinels;
-                return false;
-            }
-            // A known master means that a sentinel has answered, and that this is the master's certificate.
-            const auto wanted = findings->master_host.empty()
-                                    ? names
-                                    : std::vector<std::string>{findings->master_host};
-            const auto is_for = [&](const std::string& name)
-            { return boost::asio::ssl::host_name_verification(name)(true, certificate); };
-            const bool is_right = std::ranges::any_of(wanted, is_for);
-            if (!is_right)
-            {
-                findings->mistrust = fmt::format(
-                    "the server's certificate is not for {}; connect to the host that it "
-                    "names, or give that name as tls_name",
-                    fmt::join(wanted, " or "));
-                ++findings->refusing_sentinels;
-            }
-            return is_right;
+            const std::string name = name_in_certificate(settings, *findings);
+            if (preverified && boost::asio::ssl::host_name_verification(name)(true, certificate))
+                return true;
+            findings->mistrust =
+                preverified ? fmt::format("the server's certificate is not for {}; connect to the "
+                                          "host that it names, or give that name as tls_name",
+                                          name)
+                            : mistrust_of(certificate);
+            ++findings->refusing_sentinels;
+            return false;
         });
     return context;
 }
@@ -252,7 +237,7 @@ boost::redis::logger make_redis_logger(const config& settings,
             static constexpr std::string_view connecting = "Trying to connect to Redis server at ";
             if (asks_sentinels && text.starts_with(connecting))
                 findings->master_host = host_in(text.substr(connecting.size()));
-            // If Boost.Redis changes this text, our errors lack the reason, and a test fails.
+            // If Boost.Redis changes this text, only the first sentinel's certificate is accepted, and a test fails.
             if (text.starts_with("Sentinel at "))
                 note_sentinel(*findings, text);
             if (logger)

@@ -31,6 +31,8 @@ struct log_findings
     std::string master_host;
     /// The reason why the server's certificate was rejected, and the remedy.
     std::string mistrust;
+    /// The number of sentinels that Boost.Redis has contacted before the present one.
+    std::size_t failed_sentinels = 0;
     /// The error of a sentinel in answer to the question for the master.
     std::string sentinel_refusal;
     /// The number of sentinels that answered with an error or were not trusted; without sentinels, of no meaning.
