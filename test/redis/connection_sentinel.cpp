@@ -87,6 +87,18 @@ BOOST_AUTO_TEST_CASE(sentinel_that_does_not_know_the_master)
     scene.close();
 }
 
+BOOST_AUTO_TEST_CASE(sentinel_that_requires_a_user_without_a_password)
+{
+    const redis_server master;
+    const redis_server sentinel(master, "main");
+    sentinel.run({"ACL", "SETUSER", "watch", "on", "nopass", "+@all"});
+    sentinel.run({"ACL", "SETUSER", "default", "resetpass", ">s3cr3t"});
+    connection_scene scene{
+        config("redis+sentinel://127.0.0.1:" + port_of(sentinel) + "/main?sentinel_user=watch")};
+    BOOST_TEST(scene.until_told("c"), scene.log);
+    scene.close();
+}
+
 BOOST_AUTO_TEST_CASE(sentinels_that_refuse_the_password)
 {
     const redis_server master;

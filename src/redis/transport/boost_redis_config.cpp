@@ -57,7 +57,7 @@ void set_sentinels(boost::redis::sentinel_config& to, const config& settings)
         to.addresses.push_back(address_of(each));
     to.master_name = settings.master_name;
     to.use_ssl = settings.tls;
-    if (!settings.sentinel_password.empty())
+    if (!settings.sentinel_username.empty() || !settings.sentinel_password.empty())
     {
         to.setup.clear();
         to.setup.hello(settings.sentinel_username.empty() ? "default" : settings.sentinel_username,
