@@ -175,6 +175,22 @@ BOOST_AUTO_TEST_CASE(acl_user_with_the_minimal_permissions)
     scene.close();
 }
 
+BOOST_AUTO_TEST_CASE(acl_user_of_a_deployment_with_sentinels)
+{
+    const redis_server server;
+    const redis_server sentinel(server, "main");
+    std::vector<std::string> rules{"ACL", "SETUSER", "app", "on", ">pw", "~turnstile:*"};
+    rules.insert(rules.end(), needed.begin(), needed.end());
+    server.run(rules);
+    connection_scene scene(
+        config("redis+sentinel://app:pw@127.0.0.1:" + std::to_string(sentinel.port()) + "/main"));
+    expect_failure(scene, errc::missing_permission,
+                   "user 'app' may not run the command role; add +role");
+    server.run({"ACL", "SETUSER", "app", "+role"});
+    BOOST_TEST(scene.until_told("c"), scene.log);
+    scene.close();
+}
+
 BOOST_AUTO_TEST_CASE(acl_user_of_some_keys_alone)
 {
     const redis_server server;
