@@ -36,15 +36,16 @@ const std::vector<refused> refused_urls{
          "rediss+sentinel://"},
     {"localhost:6379", "the URL must begin with redis://, rediss://, unix://, redis+sentinel:// or "
                        "rediss+sentinel://"},
-    {"http://localhost", "scheme 'http': must be redis, rediss, unix, redis+sentinel or "
-                         "rediss+sentinel"},
-    {"redisss://localhost", "scheme 'redisss': must be redis, rediss, unix, redis+sentinel or "
-                            "rediss+sentinel"},
+    {"http://localhost", "the URL must begin with redis://, rediss://, unix://, redis+sentinel:// "
+                         "or rediss+sentinel://"},
+    {"redisss://localhost", "the URL must begin with redis://, rediss://, unix://, "
+                            "redis+sentinel:// or rediss+sentinel://"},
     {"redis://", "host: must not be empty"},
     {"redis://:6379", "host: must not be empty"},
     {"redis://a%20b", "host: must not be empty or have white space"},
     {"redis://h:0", "port=0: must be a number between 1 and 65535"},
     {"redis://h:65536", "port=65536: must be a number between 1 and 65535"},
+    {"redis://h:123456", "port: must be a number between 1 and 65535"},
     {"redis://h:x", "port: must be a number between 1 and 65535"},
     {"redis://h:-1", "port: must be a number between 1 and 65535"},
     {"redis://[::1", "host '[::1': the closing bracket is missing"},
@@ -55,14 +56,14 @@ const std::vector<refused> refused_urls{
     {"redis://h/9999999", "db=9999999: must be between 0 and 1000000"},
     {"redis://h/99999999999", "db=99999999999: must be a number, at least 0"},
     {"redis://h?db=two", "db=two: must be a number, at least 0"},
-    {"redis://h?lease", "option 'lease': must be name=value"},
-    {"redis://h?=1", "option '': must be name=value"},
+    {"redis://h?lease", "an option must be name=value"},
+    {"redis://h?=1", "an option must be name=value"},
     {"redis://h?leese=1s", "unknown option 'leese'"},
     {"redis://h?password=a&b", "password: an & in it must be percent-encoded; otherwise, an option "
-                               "behind it is unknown or not name=value"},
+                               "behind it is unknown, not name=value, or has a wrong value"},
     {"redis://h?sentinel_password=a&leese=1s",
      "sentinel_password: an & in it must be percent-encoded; otherwise, an option behind it is "
-     "unknown or not name=value"},
+     "unknown, not name=value, or has a wrong value"},
     {"redis://h?lease=15", "lease=15: must be a whole number with its unit, like 500ms, 15s, 2min "
                            "or 1h"},
     {"redis://h?lease=", "lease=: must be a whole number with its unit, like 500ms, 15s, 2min or "
@@ -108,7 +109,7 @@ const std::vector<refused> refused_urls{
     {"redis://h?prefix=a%0ab", "prefix: must have no white space or control characters"},
     {"redis://h?prefix=a%7fb", "prefix: must have no white space or control characters"},
     {"redis://h?prefix=a%00b", "prefix: must have no zero byte"},
-    {"redis://h?prefix={a}", "prefix={a}: must have none of {}"},
+    {"redis://h?prefix={a}", "prefix: must have none of {}"},
     {"redis://h?prefix=a%", "prefix: a % must be followed by two hexadecimal digits"},
     {"redis://h?prefix=a%4", "prefix: a % must be followed by two hexadecimal digits"},
     {"redis://h?prefix=a%4x", "prefix: a % must be followed by two hexadecimal digits"},
@@ -311,9 +312,12 @@ BOOST_AUTO_TEST_CASE(no_text_of_an_error_shows_the_password)
           "redis://h?password=%s3cr3t", "unix://u:s3cr3t@path", "unix://u:s3/cr3t@/path",
           "redis+sentinel://u:s3cr3t@a", "redis://h?sentinel_password=s3cr3t&x=1", "u:s3cr3t@h",
           // The host was forgotten.
-          "redis://:s3cr3t", "redis://u:s3cr3t", "redis://u:s3cr3t/1",
+          "redis://:s3cr3t", "redis://u:s3cr3t", "redis://u:s3cr3t/1", "redis://u:12?s3cr3t",
+          "redis:/u:s3://cr3t@h",
           // The & was not encoded.
           "redis://h?password=a&s3cr3t", "redis://h?password=a&s3cr3t=1",
+          "redis://h?password=a&db=s3cr3t", "redis://h?password=a&lease=s3cr3t",
+          "redis://h?password=a&verify=s3cr3t", "redis://h?password=a&prefix={s3cr3t",
           "redis://h?password=a&s3cr3t=%", "redis://h?sentinel_password=a&lease=1s&s3cr3t",
           "http://u:s3cr3t@h"})
     {

@@ -45,7 +45,7 @@ problem check_name(std::string_view option, std::string_view value, std::string_
     if (std::ranges::any_of(value, is_blank))
         return fmt::format("{}: must have no white space or control characters", option);
     if (value.find_first_of(forbidden) != std::string_view::npos)
-        return fmt::format("{}={}: must have none of {}", option, value, forbidden);
+        return fmt::format("{}: must have none of {}", option, forbidden);
     return {};
 }
 

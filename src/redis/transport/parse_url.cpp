@@ -18,9 +18,9 @@
 //
 //   scheme "://" [user [":" password] "@"] hosts ["/" path] ["?" options]
 //
-// An error quotes the wrong part, but nothing that could contain a password: neither the URL, nor the part
-// before the "@", nor a port that is no number, nor the value of an unknown option,
-// nor the name of an unknown option behind a password.
+// An error quotes the wrong part, but nothing that could contain a password: neither the URL, nor the scheme, nor the
+// part before the "@", nor a port that is no number or too long, nor the value of an unknown option, nor an option
+// without a value, nor any part of an option behind a password.
 
 namespace turnstile::redis::detail {
 
@@ -30,6 +30,8 @@ using std::chrono::milliseconds;
 
 constexpr std::uint16_t redis_port = 6379;
 constexpr std::uint16_t sentinel_port = 26379;
+constexpr const char* unknown_scheme =
+    "the URL must begin with redis://, rediss://, unix://, redis+sentinel:// or rediss+sentinel://";
 
 [[noreturn]] void refuse(std::string text)
 {
@@ -195,27 +197,37 @@ bool set_option(const std::string& name, std::string_view encoded, config& to)
     return true;
 }
 
+/// Sets an option of the form name=value. Returns its name.
+std::string parse_option(std::string_view text, config& to)
+{
+    const bool has_value = text.find('=') != std::string_view::npos;
+    std::string name = decode("option", take_until(text, '='));
+    if (!has_value || name.empty())
+        refuse("an option must be name=value");
+    if (!set_option(name, text, to))
+        refuse(fmt::format("unknown option '{}'", name));
+    return name;
+}
+
 void parse_options(std::string_view text, config& to)
 {
     std::string password;
     while (!text.empty())
-    {
-        std::string_view value = take_until(text, '&');
-        const bool has_value = value.find('=') != std::string_view::npos;
-        const std::string name = decode("option", take_until(value, '='));
-        const bool is_set = has_value && !name.empty() && set_option(name, value, to);
-        // The name may be a part of the password.
-        if (!is_set && !password.empty())
+        try
+        {
+            std::string name = parse_option(take_until(text, '&'), to);
+            if (name.ends_with("password"))
+                password = std::move(name);
+        }
+        catch (const redis_error&)
+        {
+            if (password.empty())
+                throw;
+            // The option may be a part of the password.
             refuse(password +
                    ": an & in it must be percent-encoded; otherwise, an option behind it is "
-                   "unknown or not name=value");
-        if (!has_value || name.empty())
-            refuse(fmt::format("option '{}': must be name=value", name));
-        if (!is_set)
-            refuse(fmt::format("unknown option '{}'", name));
-        if (name.ends_with("password"))
-            password = name;
-    }
+                   "unknown, not name=value, or has a wrong value");
+        }
 }
 
 void parse_user(std::string_view text, config& to)
@@ -245,9 +257,10 @@ host_and_port parse_host(std::string_view text, std::uint16_t port)
     if (!text.empty() && (!read_number(text, port) || port == 0))
     {
         // If the host was forgotten, the port is the password.
-        const bool is_number = text.find_first_not_of("0123456789") == std::string_view::npos;
+        const bool is_port =
+            text.size() <= 5 && text.find_first_not_of("0123456789") == std::string_view::npos;
         refuse(fmt::format("port{}: must be a number between 1 and 65535",
-                           is_number ? '=' + std::string(text) : std::string()));
+                           is_port ? '=' + std::string(text) : std::string()));
     }
     if (host.empty())
         refuse("host: must not be empty");
@@ -301,8 +314,7 @@ void parse_url(std::string_view url, config& to)
     const std::size_t colon = url.find("://");
     const std::string_view scheme = url.substr(0, colon);
     if (colon == std::string_view::npos)
-        refuse("the URL must begin with redis://, rediss://, unix://, redis+sentinel:// or "
-               "rediss+sentinel://");
+        refuse(unknown_scheme);
     url.remove_prefix(colon + 3);
     std::string_view place = take_until(url, '?');
 
@@ -321,9 +333,7 @@ void parse_url(std::string_view url, config& to)
     else if (scheme == "redis+sentinel" || scheme == "rediss+sentinel")
         parse_sentinels(hosts, to);
     else
-        refuse(fmt::format("scheme '{}': must be redis, rediss, unix, redis+sentinel or "
-                           "rediss+sentinel",
-                           scheme));
+        refuse(unknown_scheme);
     parse_path(place, to);
     parse_options(url, to);
 }
