@@ -429,6 +429,18 @@ BOOST_AUTO_TEST_CASE(a_server_that_does_not_answer_is_unreachable)
     scene.close();
 }
 
+BOOST_AUTO_TEST_CASE(a_server_that_sends_no_answers_is_unreachable)
+{
+    const fake_server server([](const std::vector<std::string>&)
+                             { return ">2\r\n+hello\r\n+you\r\n"; });
+    // Each of the frequent health checks receives something.
+    connection_scene scene(config(server.url() + "?health_check=200ms&connect_timeout=200ms"));
+    BOOST_TEST(scene.until_told("d"));
+    BOOST_TEST(scene.it->trouble().find("does not answer") != std::string::npos,
+               scene.it->trouble());
+    scene.close();
+}
+
 BOOST_AUTO_TEST_CASE(a_connection_succeeds_as_soon_as_the_server_runs)
 {
     redis_server server;

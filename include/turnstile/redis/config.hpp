@@ -217,10 +217,11 @@ struct config
     /// and be at most a third of the lease. If not set: 500 ms, or a quarter of the lease if that is shorter.
     std::optional<std::chrono::milliseconds> health_check;
     /// The limit of each step of an attempt to connect: resolving the name, connecting the socket, the TLS
-    /// handshake, and with sentinels each query. If a server accepts the connection but does not answer,
-    /// the attempt fails after two @ref health_check. The session repeats attempts, so the only operation
-    /// that this value limits is session::async_close(). To limit an operation, use its timed form, such
-    /// as `async_try_lock_for`.
+    /// handshake, and with sentinels each query. The system cannot be interrupted while it asks a name server, so
+    /// that may take longer. If a server accepts the connection but sends nothing, the attempt fails after two
+    /// @ref health_check; if it sends something, but no answers, when the time of all steps is over. The session
+    /// repeats attempts, so the only operation that this value limits is session::async_close(). To limit an
+    /// operation, use its timed form, such as `async_try_lock_for`.
     std::chrono::milliseconds connect_timeout{1'000};
     /// The longest pause between two attempts to connect. A session keeps trying even if the server rejects
     /// it, because an operator may repair the server.

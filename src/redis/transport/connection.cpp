@@ -101,7 +101,6 @@ public:
         closed_ = std::move(handler);
         closing_ = true;
         observer_ = nullptr;
-        // This ends the pause or the link. The end of either calls finish_close().
         timer_.cancel();
         if (link_ != nullptr)
             link_->cancel();
@@ -147,6 +146,26 @@ private:
             return ended(error.code(), {});
         }
         test_->ask(*link_, channel_, [this] { tested(); });
+        limit_attempt();
+    }
+
+    /// Each step of an attempt has its limit, and the health check ends the set-up if the server sends nothing.
+    /// This ends the set-up if the server sends something, but no answers. The time covers the limits of all
+    /// steps: up to four for the server and for each sentinel.
+    void limit_attempt()
+    {
+        const auto steps = 4 * static_cast<milliseconds::rep>(1 + settings_.sentinels.size());
+        timer_.expires_after(steps * settings_.connect_timeout +
+                             2 * settings_.effective_health_check());
+        timer_.async_wait(
+            [self = shared_from_this(), attempt = incarnation_](const error_code& error)
+            {
+                if (error || self->incarnation_ != attempt || self->link_ == nullptr || self->open_)
+                    return;
+                self->failure_ = diagnosis{
+                    errc::unreachable, "the connection is open, and the server does not answer"};
+                self->link_->cancel();
+            });
     }
 
     /// Fetches the credentials. Returns false if that fails, and then sets the reason.
