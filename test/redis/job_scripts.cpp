@@ -902,6 +902,86 @@ BOOST_AUTO_TEST_CASE(a_job_whose_record_is_missing_is_left_out)
     TEST_WORDS(heard(), "w:a#1 grant 2 v");
 }
 
+// --- refused commands ---------------------------------------------------------------------------
+
+/// Starts and finishes all jobs, also dead letters and those whose leases or delays have to end first.
+void finish_all(job_scene& scene)
+{
+    scene.cancel("b#1.1");
+    const words dead = scene.list("dead");
+    for (std::size_t i = 0; i < dead.size(); i += 4)
+        scene.manage("retry", job_scene::word(dead[i], 0));
+    for (int i = 0; i < 10; ++i)
+    {
+        scene.pass(100s);
+        if (scene.take("b#1.2") == "job")
+            scene.finish(scene.attempt);
+        else
+            scene.cancel("b#1.2");
+    }
+}
+
+// A user may lose a permission while a script moves a job from one place to another.
+BOOST_AUTO_TEST_CASE(a_refused_command_loses_no_job)
+{
+    struct situation
+    {
+        words call;
+        void (*prepare)(job_scene&) = [](job_scene&) {};
+    };
+    const auto end = [](const std::string& what)
+    { return words{"finish", "w:", "ATTEMPT", what, "", "first", ""}; };
+    const words next{"take", "w:", "a#1.9/15000", "0", "", "", "first", ""};
+    const std::vector<situation> all{
+        {next},
+        // The rest of the script starts the job.
+        {next, [](job_scene& scene) { scene.manage("limit", "9", "1000"); }},
+        {end("a")},
+        {end("r")},
+        {end("f")},
+        {end("b")},
+        {{"renew", "w:", "15000"},
+         [](job_scene& scene)
+         {
+             scene.push_record("2,5,1000,1000,1000,0 x");
+             scene.push("y", '2', 1000);
+             scene.push("z", '2', 1000);
+             scene.take("a#1.2");
+             scene.take("a#1.3");
+             scene.take("b#1.1");
+             scene.pass(16s);
+         }},
+        {{"manage", "w:", "retry", "JOB", "0"},
+         [](job_scene& scene) { scene.finish(scene.attempt, "b"); }},
+    };
+    for (const char* refused : {"ZADD", "LPUSH", "RPUSH", "PUBLISH"})
+        for (std::size_t i = 0; i < all.size(); ++i)
+            BOOST_TEST_CONTEXT(refused << ", situation " << i)
+            {
+                job_scene scene;
+                scene.push("first");
+                // Otherwise the clock shows no new number, and the ordinary path is not taken.
+                scene.pass(1ms);
+                scene.push("second");
+                scene.pass(1ms);
+                scene.take("a#1.1");
+                scene.pass(1ms);
+                words arguments = all[i].call;
+                for (std::string& each : arguments)
+                    if (each == "ATTEMPT")
+                        each = scene.attempt;
+                    else if (each == "JOB")
+                        each = word(scene.attempt, 0);
+                all[i].prepare(scene);
+                scene.store.refused_command = refused;
+                scene.engine.run(scene.store, "jobs_" + arguments[0], scene.keys,
+                                 {arguments.begin() + 1, arguments.end()});
+                scene.store.refused_command.clear();
+                finish_all(scene);
+                BOOST_TEST(scene.store.hash("jobs{jobs}") == nullptr);
+            }
+}
+
 // --- costs --------------------------------------------------------------------------------------
 
 BOOST_AUTO_TEST_CASE(a_busy_worker_costs_eight_commands_for_each_job)

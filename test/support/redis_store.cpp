@@ -213,6 +213,8 @@ void redis_store::drop_if_empty(std::string_view key)
 redis_reply redis_store::run(words args)
 {
     const std::string_view name = args[0];
+    if (name == refused_command)
+        return redis_reply::error("NOPERM this user has no permissions to run the command");
     if (name == "TIME")
         return {kind::array,
                 0,

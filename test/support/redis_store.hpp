@@ -105,6 +105,8 @@ public:
     std::vector<std::pair<std::string, std::string>> published;
     /// The error with which PUBLISH fails; empty if it succeeds.
     std::string publish_error;
+    /// The command that the user may not execute; empty if there is none.
+    std::string refused_command;
 
     /// Forgets all keys, as a restart without persistence does.
     void clear() { keys_.clear(); }

@@ -35,10 +35,9 @@ elseif what == 'retry' then
     return answer('missing', 0) .. more()
   end
   local level = options_of(record)
-  redis.call('ZREM', key .. '{dead}', entry)
   redis.call('HDEL', key .. '{notes}', number)
-  redis.call('RPUSH', key .. '{ready}' .. level, number)
-  ready[level + 0] = ready[level + 0] + 1
+  redis.call('ZREM', key .. '{dead}', entry)
+  make_ready('RPUSH', level, number)
 elseif what == 'purge' then
   local dead = redis.call('ZRANGE', key .. '{dead}', 0, most - 1)
   for _, each in ipairs(dead) do redis.call('ZREM', key .. '{dead}', each) end

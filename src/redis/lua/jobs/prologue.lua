@@ -60,6 +60,36 @@ local function is_due_at(time)
   if due == 0 or time < due then due = time end
 end
 
+-- Adds an entry to a list of ready jobs. The job has left its former place, and a server may refuse this command, such as
+-- one whose user has lost a permission meanwhile. Then the job becomes a delayed one, so that it is not lost.
+local function make_ready(command, level, entry)
+  local reply = redis.pcall(command, key .. '{ready}' .. level, entry)
+  if type(reply) == 'table' then
+    redis.call('ZADD', key .. '{delayed}', text(now), level .. entry)
+    is_due_at(now)
+    save()
+    error(reply)
+  end
+  ready[level + 0] = ready[level + 0] + 1
+end
+
+-- Adds the member for an entry to a sorted set. If the server refuses this command, the job becomes a ready one.
+local function move_to(set, score, member, level, entry)
+  local reply = redis.pcall('ZADD', key .. set, score, member)
+  if type(reply) ~= 'table' then return end
+  make_ready('LPUSH', level, entry)
+  save()
+  error(reply)
+end
+
+-- Publishes a message. If the server refuses this command, the state still counts the jobs that have moved before.
+local function publish(whose, message)
+  local reply = redis.pcall('PUBLISH', whose, message)
+  if type(reply) ~= 'table' then return end
+  save()
+  error(reply)
+end
+
 -- Whether a job may be started now.
 local function can_start()
   if ready[1] + ready[2] + ready[3] == 0 then return false end
@@ -78,8 +108,8 @@ local function options_of(record)
   return level, most + 0, first + 0, cap + 0, timeout + 0, string.sub(record, at, at + size - 1)
 end
 
--- Removes the next entry from the lists, and returns it. Of 16 starts, one prefers the lowest level and three the
--- middle one.
+-- Removes the next entry from the lists, and returns it and its level. Of 16 starts, one prefers the lowest level and
+-- three the middle one.
 local function take_entry()
   for _ = 1, 3 do
     local level = turn == 15 and 3 or turn % 4 == 3 and 2 or 1
@@ -88,7 +118,7 @@ local function take_entry()
     if entry then
       ready[level] = ready[level] - 1
       turn = turn < 15 and turn + 1 or 0
-      return entry
+      return entry, level
     end
     ready[level] = 0
   end
@@ -98,7 +128,7 @@ end
 -- contain no job, which happens only if another program has changed them.
 local function start(worker)
   for _ = 1, looks_at do
-    local entry = take_entry()
+    local entry, level = take_entry()
     if not entry then return end
     local id, attempt, failure = entry, 0, '-'
     if #entry > 17 then id, attempt, failure = string.match(entry, '^(%d+) (%d+) (%a)$') end
@@ -119,7 +149,7 @@ local function start(worker)
         started = started + 1
       end
       local member = format('%s %d %d %s%s %d %s', id, new_number(), attempt + 1, failure, flag, limit, worker)
-      redis.call('ZADD', key .. '{active}', text(till), member)
+      move_to('{active}', text(till), member, level, entry)
       is_due_at(till)
       return member, till, record
     end
@@ -163,14 +193,13 @@ local function give_back(member, why, error_text)
   redis.call('HDEL', key .. '{notes}', 'p' .. id)
   if why == 'r' then
     local entry = attempt == 1 and id or format('%s %d %s', id, attempt - 1, before)
-    redis.call('LPUSH', key .. '{ready}' .. level, entry)
-    ready[level + 0] = ready[level + 0] + 1
+    make_ready('LPUSH', level, entry)
     return
   end
   if error_text then redis.call('HSET', key .. '{notes}', id, error_text) end
   local entry = format('%s %d %s', id, attempt, why == 'b' and 'f' or why)
   if why == 'b' or attempt >= most then
-    redis.call('ZADD', key .. '{dead}', id, entry)
+    move_to('{dead}', id, entry, level, entry)
     forget_name(id, name)
     return
   end
@@ -179,12 +208,11 @@ local function give_back(member, why, error_text)
   local wait = math.min(cap, first * 2 ^ math.min(attempt - 1, 64)) * (1 - (now + id) % 1000003 * 7919 % 1000 / 2000)
   if why ~= 'a' and wait > 0 then
     local till = now + math.ceil(1000 * wait)
-    redis.call('ZADD', key .. '{delayed}', text(till), level .. entry)
+    move_to('{delayed}', text(till), level .. entry, level, entry)
     is_due_at(till)
     return
   end
-  redis.call(why == 'a' and 'LPUSH' or 'RPUSH', key .. '{ready}' .. level, entry)
-  ready[level + 0] = ready[level + 0] + 1
+  make_ready(why == 'a' and 'LPUSH' or 'RPUSH', level, entry)
 end
 
 -- Returns the result of a command for an attempt that is not active: ok (an earlier copy has finished it), lost or
@@ -208,20 +236,13 @@ local function drop_workers(unresponsive)
       parked, dropped[whose] = parked - 1, true
     end
   end
-  for whose in pairs(dropped) do redis.call('PUBLISH', whose, 'job ' .. key .. ' dropped ' .. text(now)) end
+  for whose in pairs(dropped) do publish(whose, 'job ' .. key .. ' dropped ' .. text(now)) end
 end
 
 -- Ends the attempts whose leases have expired, and moves the jobs whose delays have ended. Then also forgets the losses
 -- and windows that are over, which alone make nothing due.
 local function do_what_is_due()
   if due == 0 or due > now then return end
-  local moved = redis.call('ZRANGEBYSCORE', key .. '{delayed}', '-inf', text(now), 'LIMIT', 0, looks_at)
-  for _, each in ipairs(moved) do
-    local level = string.sub(each, 1, 1)
-    redis.call('ZREM', key .. '{delayed}', each)
-    redis.call('RPUSH', key .. '{ready}' .. level, string.sub(each, 2))
-    ready[level + 0] = ready[level + 0] + 1
-  end
   local over = redis.call('ZRANGEBYSCORE', key .. '{active}', '-inf', text(now), 'LIMIT', 0, looks_at)
   local unresponsive = {}
   -- Begins with the last one, so that the first one is at the head afterwards.
@@ -229,11 +250,11 @@ local function do_what_is_due()
     local attempt, token, limit, worker = string.match(over[i], '^(%d+ (%d+)) %d+ .. (%d+) (.*)$')
     -- If the time limit has not cut the lease, the worker crashed before the limit, even if both are over now.
     local is_cut = limit ~= '0' and redis.call('ZSCORE', key .. '{active}', over[i]) + 0 == limit + 0
-    redis.call('ZREM', key .. '{active}', over[i])
     redis.call('ZADD', key .. '{lost}', text(now), attempt)
+    redis.call('ZREM', key .. '{active}', over[i])
     give_back(over[i], is_cut and 't' or 'a')
     if not is_cut then unresponsive[channel(worker)] = true end
-    redis.call('PUBLISH', channel(worker), 'job ' .. key .. ' lost ' .. text(now) .. ' ' .. token)
+    publish(channel(worker), 'job ' .. key .. ' lost ' .. text(now) .. ' ' .. token)
   end
   if parked > 0 and next(unresponsive) then drop_workers(unresponsive) end
   redis.call('ZREMRANGEBYSCORE', key .. '{lost}', '-inf', text(now - memory))
@@ -241,6 +262,11 @@ local function do_what_is_due()
   for _, each in ipairs(free) do
     redis.call('ZREM', key .. '{windows}', each)
     redis.call('HDEL', key .. '{names}', each)
+  end
+  local moved = redis.call('ZRANGEBYSCORE', key .. '{delayed}', '-inf', text(now), 'LIMIT', 0, looks_at)
+  for _, each in ipairs(moved) do
+    redis.call('ZREM', key .. '{delayed}', each)
+    make_ready('RPUSH', string.sub(each, 1, 1), string.sub(each, 2))
   end
   if #moved == looks_at or #over == looks_at or #free == looks_at then return end
   due = 0
@@ -271,7 +297,7 @@ local function serve()
         break
       end
       -- A large record would fill the buffers of a slow client, so the client asks for it.
-      redis.call('PUBLISH', channel(worker), format('job %s grant %d %d %s', key, now, till, member) ..
+      publish(channel(worker), format('job %s grant %d %d %s', key, now, till, member) ..
         (#record <= small and ' ' .. record or ''))
     end
   end
@@ -285,7 +311,7 @@ local function serve()
   for _, worker in ipairs(first) do
     local whose = channel(worker)
     if not seen[whose] and is_connected(worker) then
-      redis.call('PUBLISH', whose, format('job %s due %d %d', key, now, due))
+      publish(whose, format('job %s due %d %d', key, now, due))
       left = left - 1
     end
     seen[whose] = true

@@ -40,9 +40,9 @@ if last and delay == 0 and name == '' then
       till = string.format('%d', till)
       redis.call('ZADD', key .. '{active}', till, member)
       redis.call('HSET', key .. '{jobs}', id, record)
-      redis.call('PUBLISH', channel, 'job ' .. key .. ' grant ' .. id .. ' ' .. till .. ' ' .. member .. ' ' .. record)
       redis.call('HSET', key, 'state',
         string.format('1 %d 0 %d 0 0 0 %d %d %d -', now + 1, (turn + 1) % 16, parked - 1, first, informed))
+      redis.call('PUBLISH', channel, 'job ' .. key .. ' grant ' .. id .. ' ' .. till .. ' ' .. member .. ' ' .. record)
       return 'pushed ' .. id .. ' ' .. id
     end
     if worker then redis.call('ZADD', key .. '{idle}', place, worker) end

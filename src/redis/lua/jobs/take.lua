@@ -60,7 +60,12 @@ if last and (done and flag ~= 'n' or attempt == '') and reason == '' then
       if due == 0 or till < due then due = till end
       ready[level] = ready[level] - 1
       local member = string.format('%s %d %d %s%s %d %s', id, now, number + 1, failure, named, limit, worker)
-      redis.call('ZADD', key .. '{active}', string.format('%d', till), member)
+      local reply = redis.pcall('ZADD', key .. '{active}', string.format('%d', till), member)
+      if type(reply) == 'table' then
+        -- The server refuses this command. So the job returns to its list, and is not lost.
+        redis.call('LPUSH', key .. '{ready}' .. level, entry)
+        return reply
+      end
       redis.call('HSET', key, 'state', string.format('1 %d 0 %d %d %d %d 0 %d %d -', now, (turn + 1) % 16, ready[1],
         ready[2], ready[3], due, informed))
       return {string.format('job %d %d', now, till), member, record}
