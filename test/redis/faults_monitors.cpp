@@ -5,16 +5,27 @@
 // Critical sections, transactions and conditions of monitors over Redis, while connections break and servers forget.
 
 #include <boost/asio/awaitable.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/use_awaitable.hpp>
 #include <boost/test/unit_test.hpp>
 #include <cstdint>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <redis/protocol/names.hpp>
 #include <string>
 #include <support/monitor_faults_scene.hpp>
 #include <support/packed_state.hpp>
 #include <support/print.hpp>
 #include <support/tcp_proxy.hpp>
 #include <turnstile/error.hpp>
+#include <turnstile/redis/async_mutex.hpp>
+#include <turnstile/redis/condition.hpp>
 #include <turnstile/redis/error.hpp>
 #include <turnstile/transaction.hpp>
+#include <utility>
 
 namespace turnstile::test {
 namespace {
@@ -39,6 +50,48 @@ struct durable_scene : monitor_faults_scene
     durable_scene()
         : monitor_faults_scene({"--appendonly", "yes", "--appendfsync", "always"})
     {
+    }
+};
+
+/// A scene with a context that is destroyed.
+struct doomed_scene : monitor_faults_scene
+{
+    /// Destroys the context of a notified waiter: while its section runs, or while the grant is on its way to its
+    /// handler.
+    void destroy_a_context(bool runs)
+    {
+        auto doomed = std::make_unique<asio::io_context>();
+        bool is_running = false;
+        auto body = [&](section& s) -> task
+        {
+            co_await s.async_wait(their_signal,
+                                  [](const reading_room& now) { return now.readers > 0; });
+            is_running = true;
+            co_await until_so([] { return false; });
+        };
+        asio::co_spawn(*doomed, theirs.async_with(body, asio::use_awaitable), asio::detached);
+        const auto progress = [&](const std::function<bool()>& what)
+        {
+            return until_so(
+                [&doomed, what]
+                {
+                    doomed->poll();
+                    return what();
+                });
+        };
+        run(
+            [&]() -> task
+            {
+                co_await progress([this] { return condition_waiters() == "1"; });
+                start([this] { return take_one(ours, our_signal); });
+                co_await until_so([this] { return condition_waiters() == "2"; });
+                co_await give_one();
+                if (runs)
+                    co_await progress([&] { return is_running; });
+                doomed.reset();
+            });
+        BOOST_TEST(is_running == runs);
+        BOOST_TEST(visits() == "1");
     }
 };
 
@@ -241,6 +294,107 @@ BOOST_FIXTURE_TEST_CASE(a_notified_holder_is_disconnected_until_its_lease_has_ex
 }
 // The test above fails if the server does not notify another waiter when the lease of a notified one expires, and if a
 // holder that has lost the lock can commit.
+
+// --- sections that do not end well ----------------------------------------------------------------
+
+BOOST_FIXTURE_TEST_CASE(a_context_is_destroyed_before_the_grant_reaches_its_handler, doomed_scene)
+{
+    destroy_a_context(false);
+}
+
+BOOST_FIXTURE_TEST_CASE(a_context_is_destroyed_during_the_section_of_a_notified_waiter,
+                        doomed_scene)
+{
+    destroy_a_context(true);
+}
+
+BOOST_AUTO_TEST_CASE(a_context_is_destroyed_before_its_waiter_is_notified)
+{
+    redis::async_mutex mutex(near, "room");
+    redis::condition condition(mutex, "signal");
+    const std::string sleeping =
+        redis::detail::mutex_keys("turnstile", "room")[0] + "{sleepers}signal";
+    const auto wait = [&]() -> task
+    {
+        auto guard = co_await mutex.async_lock(asio::use_awaitable);
+        co_await condition.async_wait(guard, asio::use_awaitable);
+    };
+    auto doomed = std::make_unique<asio::io_context>();
+    asio::co_spawn(*doomed, wait, asio::detached);
+    run(
+        [&]() -> task
+        {
+            co_await until_so(
+                [&]
+                {
+                    doomed->poll();
+                    return server.cli({"ZCARD", sleeping}) == "1";
+                });
+            start(wait);
+            co_await until_so([&] { return server.cli({"ZCARD", sleeping}) == "2"; });
+            doomed.reset();
+            co_await condition.async_notify_one(asio::use_awaitable);
+        });
+    BOOST_TEST(server.cli({"EXISTS", sleeping}) == "0");
+}
+
+BOOST_AUTO_TEST_CASE(a_session_is_closed_during_the_section_of_a_notified_waiter)
+{
+    bool is_running = false;
+    bool is_closed = false;
+    error_code error;
+    run(
+        [&]() -> task
+        {
+            start(
+                [&]() -> task
+                {
+                    auto body = [&](section& s) -> task
+                    {
+                        co_await s.async_wait(their_signal, [](const reading_room& now)
+                                              { return now.readers > 0; });
+                        is_running = true;
+                        co_await until_so([&] { return is_closed; });
+                    };
+                    error = co_await error_of([&]() -> task { co_await theirs.async_with(body); });
+                });
+            co_await until_so([this] { return condition_waiters() == "1"; });
+            start([this] { return take_one(ours, our_signal); });
+            co_await until_so([this] { return condition_waiters() == "2"; });
+            co_await give_one();
+            co_await until_so([&] { return is_running; });
+            co_await far.async_close(asio::use_awaitable);
+            is_closed = true;
+        });
+    BOOST_TEST(error == make_error_code(errc::lost));
+    BOOST_TEST(visits() == "1");
+}
+
+BOOST_AUTO_TEST_CASE(a_notified_transaction_fails)
+{
+    const auto excessive = transaction<reading_room>()
+                               .require(&reading_room::readers, std::greater<>(), 0)
+                               .wait_on(their_signal)
+                               .add(&reading_room::visits, std::numeric_limits<int>::max());
+    error_code error;
+    run(
+        [&]() -> task
+        {
+            co_await add_to_visits(1);
+            start(
+                [&]() -> task
+                {
+                    error = co_await error_of([&]() -> task
+                                              { co_await theirs.async_transact(excessive); });
+                });
+            co_await until_so([this] { return condition_waiters() == "1"; });
+            start([this] { return take_one(ours, our_signal); });
+            co_await until_so([this] { return condition_waiters() == "2"; });
+            co_await give_one();
+        });
+    BOOST_TEST(error == boost::system::errc::result_out_of_range);
+    BOOST_TEST(visits() == "2");
+}
 
 // --- servers ------------------------------------------------------------------------------------
 

@@ -448,6 +448,24 @@ BOOST_AUTO_TEST_CASE(a_lost_lock_passes_its_notification_to_the_next_waiter)
     BOOST_TEST(client.commands[0].arguments.at(3) == "");
 }
 
+BOOST_AUTO_TEST_CASE(a_failed_critical_section_passes_its_notification_to_the_next_waiter)
+{
+    condition_client client;
+    client.receive(client.grant(client.id, second_fence, 4s));
+    BOOST_TEST(client.only<granted>().attempt == client.id);
+    commit_request failure;
+    failure.has_failed = true;
+    client.machine.release(client.now, client.id, std::move(failure));
+    client.pass(0s);
+    BOOST_TEST(client.sent() == "release");
+    BOOST_TEST(client.commands[0].arguments.at(3) == "");
+    // The server does not remember such a release, so the answer to a repetition means nothing.
+    client.disconnect();
+    client.connect(2);
+    client.answer(client.say(driven_client::status::lost));
+    BOOST_TEST((client.only<released>().result == release_result::released));
+}
+
 BOOST_AUTO_TEST_CASE(a_notification_is_a_call)
 {
     driven_client client;

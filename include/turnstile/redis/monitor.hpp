@@ -431,25 +431,16 @@ private:
         result_type run_awaited(detail::section_grant& owned)
         {
             section current(construction_key(), owned, origin_);
-            try
+            if constexpr (std::is_void_v<typename traits::value_type>)
             {
-                if constexpr (std::is_void_v<typename traits::value_type>)
-                {
-                    co_await body_(current);
-                    finish(owned, current);
-                    co_return;
-                }
-                else
-                {
-                    typename traits::value_type result = co_await body_(current);
-                    finish(owned, current);
-                    co_return result;
-                }
+                co_await body_(current);
+                finish(owned, current);
             }
-            catch (...)
+            else
             {
-                owned.set_notification(current.notified_);
-                throw;
+                typename traits::value_type result = co_await body_(current);
+                finish(owned, current);
+                co_return result;
             }
         }
 

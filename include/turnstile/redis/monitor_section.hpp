@@ -288,7 +288,6 @@ private:
     void sleep(const std::shared_ptr<detail::condition_handle>& condition, detail::time_limit limit,
                detail::section_changes changes, Handler handler)
     {
-        waits_on_ = detail::key_of(*condition);
         detail::start_wait(condition, owned_->current(), limit,
                            {detail::waking_handler<section, Handler>(*this, std::move(handler)),
                             detail::executor_of(*condition)},
@@ -303,7 +302,6 @@ private:
             granted.is_unnotified() ? std::cv_status::timeout : std::cv_status::no_timeout;
         if (!granted)
             return {error, status};
-        notified_ = granted.is_unnotified() ? std::string() : waits_on_;
         owned_->adopt(std::move(granted));
         try
         {
@@ -338,9 +336,6 @@ private:
     std::shared_ptr<const origin> origin_;
     T value_;
     detail::pending_changes pending_;
-    /// The condition that the section waits on, and the one whose notification led to the current grant.
-    std::string waits_on_;
-    std::string notified_;
     /// The reason why the state that arrived after a wait is unreadable.
     std::exception_ptr unreadable_;
     error_code failure_;

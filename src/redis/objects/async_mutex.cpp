@@ -86,6 +86,8 @@ const std::map<std::string, std::string>& grant::state() const noexcept
 
 void grant::record_delivery() const noexcept
 {
+    if (held_)
+        held_->ends_well = true;
     if (held_ && held_->received_at != local_time())
         held_->lock->core->deliveries.add(boot_time() - held_->received_at);
 }
@@ -95,8 +97,13 @@ void grant::unlock() noexcept
     // An upgraded grant also holds the lock from before the upgrade.
     for (auto held = std::exchange(held_, nullptr); held; held = held->base)
         if (held->end())
-            held->lock->core->post([held](session_engine& engine)
-                                   { engine.release(held, nullptr); });
+            held->lock->core->post(
+                [held](session_engine& engine)
+                {
+                    section_changes changes;
+                    changes.has_failed = !held->ends_well;
+                    engine.release(held, nullptr, std::move(changes));
+                });
 }
 
 owner_token grant::disown() noexcept

@@ -130,8 +130,9 @@ section_changes pending_changes::take(const std::map<std::string, std::string>& 
 section_grant::section_grant() noexcept = default;
 
 section_grant::section_grant(grant granted)
-    : granted_(std::move(granted))
 {
+    changes_.has_failed = true;
+    adopt(std::move(granted));
 }
 
 section_grant::section_grant(section_grant&&) noexcept = default;
@@ -152,6 +153,7 @@ boost::asio::cancellation_slot section_grant::lost() const noexcept
 void section_grant::adopt(grant granted)
 {
     granted_ = std::move(granted);
+    granted_.share()->ends_well = false;
     is_believed_lost_ = false;
 }
 
@@ -160,17 +162,15 @@ void section_grant::set_changes(section_changes changes) noexcept
     changes_ = std::move(changes);
 }
 
-void section_grant::set_notification(const std::string& key)
-{
-    changes_ = section_changes();
-    if (!key.empty())
-        changes_.notifications.emplace_back(key, false);
-}
-
 void section_grant::start_commit(done_handler handler)
 {
     const auto done = std::make_shared<completion<error_code>>(std::move(handler));
-    section_changes changes = is_believed_lost_ ? section_changes() : std::move(changes_);
+    section_changes changes = std::move(changes_);
+    if (is_believed_lost_)
+    {
+        changes = section_changes();
+        changes.has_failed = true;
+    }
     const auto held = granted_.detach();
     if (!held)
         done->complete(turnstile::errc::empty_guard);

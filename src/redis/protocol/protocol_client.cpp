@@ -228,6 +228,7 @@ attempt_id protocol_client::release(local_time now, attempt_id id, commit_reques
         return 0;
     }
     const bool speaks = !what.condition.empty() || what.changes_anything();
+    const bool has_failed = what.has_failed;
     if (!speaks && hand_over(it))
         return 0;
     if (!what.condition.empty())
@@ -245,6 +246,7 @@ attempt_id protocol_client::release(local_time now, attempt_id id, commit_reques
     timers_.set(timer::retry, it.id, it.retry_at, never);
     it.current = phase::releasing;
     it.ending.how = release_kind::awaited;
+    it.ending.has_failed = has_failed;
     it.server = server_;
     const attempt_id follower = it.ending.follower;
     proceed(it);

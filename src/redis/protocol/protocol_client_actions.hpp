@@ -85,6 +85,9 @@ struct commit_request
     /// The contributions that this commit adds to the fields, and those that it withdraws from them.
     std::vector<contribution_name> contributed{};
     std::vector<contribution_name> withdrawn{};
+    /// Whether the critical section failed. Then it commits nothing, and the notification that led to it passes to the
+    /// next waiter.
+    bool has_failed = false;
 
     /// Whether there is anything to commit, apart from a wait on a condition.
     [[nodiscard]] bool changes_anything() const noexcept

@@ -336,7 +336,8 @@ void protocol_client::on_release(attempt& it, const script_answer& answer)
     else if (is_awaited)
     {
         auto result = release_result::unknown;
-        if (answer.status == status::released)
+        // The server does not remember the release after a failure, and there was nothing to commit.
+        if (answer.status == status::released || it.ending.has_failed)
             result = release_result::released;
         // Another server may lack changes of the first one, so its answer does not prove that the lock was lost.
         else if (answer.status == status::lost && it.server == server_)
@@ -491,7 +492,7 @@ void protocol_client::on_refused(attempt& it, operation op, std::string_view tex
             (it.current == phase::confirming && op == operation::fetch))
         {
             report_failure(it, reason, text);
-            it.ending.how = release_kind::after_failure;
+            it.ending.has_failed = true;
             return withdraw(it);
         }
         if (it.doubtful && it.current < phase::held)
@@ -499,7 +500,7 @@ void protocol_client::on_refused(attempt& it, operation op, std::string_view tex
         if (it.current == phase::joining || (op == operation::resync && it.current < phase::held))
             return end_with(it, attempt_failure::refused, text);
         // A server that refuses one command after the other would keep the client busy for ever.
-        if (it.current == phase::cancelling && it.ending.how == release_kind::after_failure)
+        if (it.current == phase::cancelling && it.ending.has_failed)
             return end_attempt(it.id);
         // Until the server confirms the cancellation, it may still grant the lock, for a claim lease each time.
         if (it.current == phase::cancelling)
@@ -512,7 +513,8 @@ void protocol_client::on_refused(attempt& it, operation op, std::string_view tex
             // The server refuses the commit, but the lock is released all the same.
             if (op == operation::commit)
             {
-                it.ending.how = release_kind::after_failure;
+                it.ending.how = release_kind::unawaited;
+                it.ending.has_failed = true;
                 actions_.emplace_back(released{it.bearer, release_result::refused,
                                                std::string(text), keys_of(it.lock)});
                 fail_follower(std::exchange(it.ending.follower, 0), attempt_failure::refused, text);

@@ -125,7 +125,7 @@ void protocol_client::send_release(attempt& it)
         return send_commit(it);
     const lock_state& lock = locks_.at(it.lock);
     const bool is_pool = lock.options.pool.has_value();
-    const bool has_slot = is_pool || it.ending.how != release_kind::after_failure;
+    const bool has_slot = is_pool || !it.ending.has_failed;
     auto arguments = word_list::of(options_.wake_prefix, is_pool ? ids_of(it) : id_of(it), it.fence,
                                    has_slot ? slot_of(it) : std::string());
     append_options(arguments, lock);

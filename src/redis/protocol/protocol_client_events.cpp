@@ -251,7 +251,10 @@ void protocol_client::fire(timer what, std::uint64_t id)
     if (it.ending.how == release_kind::awaited)
     {
         it.ending.how = release_kind::unawaited;
-        actions_.emplace_back(released{it.bearer, release_result::unknown, {}});
+        actions_.emplace_back(
+            released{it.bearer,
+                     it.ending.has_failed ? release_result::released : release_result::unknown,
+                     {}});
     }
 }
 

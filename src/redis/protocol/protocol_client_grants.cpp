@@ -110,7 +110,7 @@ void protocol_client::enter(attempt& it, grant_report given, local_time expires,
                                      "the server granted " + std::to_string(given.fence) +
                                          " after " + std::to_string(lock.top_fence)});
         it.current = phase::releasing;
-        it.ending.how = release_kind::after_failure;
+        it.ending.has_failed = true;
         proceed(it);
         return dismiss_envoy(it);
     }
@@ -160,7 +160,7 @@ void protocol_client::lose(attempt& it, loss_reason why)
     ++counters_.lost;
     actions_.emplace_back(lost{it.bearer, why, it.expires});
     it.current = phase::releasing;
-    it.ending.how = release_kind::after_failure;
+    it.ending.has_failed = true;
     proceed(it);
     dismiss_envoy(it);
 }

@@ -82,8 +82,6 @@ struct protocol_client_records
         unawaited,
         /// The caller waits for the result.
         awaited,
-        /// The critical section failed. The server then passes the notification that led to it to another waiter.
-        after_failure,
     };
 
     /// The wait of an attempt on a condition, before the attempt waits for the lock.
@@ -136,6 +134,9 @@ struct protocol_client_records
     struct release_state
     {
         release_kind how = release_kind::unawaited;
+        // Whether the critical section failed. The server then passes the notification that led to it to another
+        // waiter.
+        bool has_failed = false;
         // The changes to commit, if there are any.
         std::shared_ptr<const commit_request> commit;
         // The wait on a condition that the release starts.

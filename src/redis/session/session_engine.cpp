@@ -225,6 +225,7 @@ commit_request session_engine::commit_of(lock_id lock, std::string condition,
     }
     for (const auto& each : changes.withdrawn)
         result.withdrawn.push_back(each->name);
+    result.has_failed = changes.has_failed;
     return result;
 }
 
@@ -410,8 +411,11 @@ void session_engine::close(listener done)
         const local_time now = boot_time();
         if (held)
             client_.set_outside(now, attempt, held->count().outside);
+        // The critical section has lost the lock, so the notification that led to it passes to the next waiter.
+        commit_request failure;
+        failure.has_failed = true;
         if (client_.holds(attempt))
-            client_.release(now, attempt);
+            client_.release(now, attempt, std::move(failure));
     }
     abandon_contributions();
     close_timer_.expires_after(settings_.connect_timeout);

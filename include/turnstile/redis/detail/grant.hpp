@@ -62,7 +62,7 @@ public:
     /// For a monitor, the fields of the state that arrived with the grant.
     [[nodiscard]] const std::map<std::string, std::string>& state() const noexcept;
 
-    /// Records the delay from the message of the grant to its handler.
+    /// Records that the grant has reached its handler, and the delay since its message.
     void record_delivery() const noexcept;
 
     /// Releases the lock in the background.
@@ -203,6 +203,9 @@ struct section_changes
     /// The contributions that the critical section has made and withdrawn.
     std::vector<std::shared_ptr<contribution_handle>> contributed;
     std::vector<std::shared_ptr<contribution_handle>> withdrawn;
+    /// Whether the critical section failed or never began. Then the notification that led to it passes to the
+    /// next waiter.
+    bool has_failed = false;
 };
 
 /// Releases what a grant holds, waits on the condition no longer than the limit, and completes with the next grant.

@@ -95,7 +95,7 @@ private:
 
 /**
  * The lock of a running section: a sequence of grants, because the body may wait. Its release commits the
- * changes that were passed to set_changes(); without a release, nothing is committed.
+ * changes that were passed to set_changes(). Without these, the section has failed.
  */
 class section_grant
 {
@@ -125,9 +125,6 @@ public:
 
     /// Sets the changes to commit at the end.
     void set_changes(section_changes changes) noexcept;
-
-    /// Sets that the end of the section only notifies a condition, if @p key is not empty.
-    void set_notification(const std::string& key);
 
     template <class CompletionToken>
     auto async_unlock(CompletionToken&& token)
