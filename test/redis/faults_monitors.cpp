@@ -7,6 +7,7 @@
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
+#include <boost/asio/error.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/test/unit_test.hpp>
@@ -14,6 +15,7 @@
 #include <functional>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <redis/protocol/names.hpp>
 #include <string>
 #include <support/monitor_faults_scene.hpp>
@@ -394,6 +396,27 @@ BOOST_AUTO_TEST_CASE(a_notified_transaction_fails)
         });
     BOOST_TEST(error == boost::system::errc::result_out_of_range);
     BOOST_TEST(visits() == "2");
+}
+
+BOOST_AUTO_TEST_CASE(a_wait_begins_after_the_monitor_was_destroyed)
+{
+    std::optional<monitor> destroyed(std::in_place, near, "room");
+    monitor::condition_type signal = destroyed->make_condition("signal");
+    error_code error;
+    run(
+        [&]() -> task
+        {
+            auto body = [&](section& s) -> task
+            {
+                destroyed.reset();
+                s->visits = 5;
+                co_await s.async_wait(signal, [](const reading_room&) { return false; });
+            };
+            error = co_await error_of([&]() -> task { co_await destroyed->async_with(body); });
+            co_await until_so([this] { return visits() == "5"; });
+        });
+    BOOST_TEST(error == make_error_code(asio::error::operation_aborted));
+    BOOST_TEST(condition_waiters() == "0");
 }
 
 // --- servers ------------------------------------------------------------------------------------

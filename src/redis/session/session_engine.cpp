@@ -118,10 +118,15 @@ void session_engine::wait_on(const std::shared_ptr<lock_operation>& operation)
     // The lease may have expired before this ran on the strand.
     if (!client_.holds(held->attempt))
         return finish(operation, turnstile::errc::lost, grant());
+    // If the public object has been destroyed, the wait only commits.
+    const bool is_aborted = held->lock->forgotten;
     operation->attempt = client_.release(
         boot_time(), held->attempt,
-        commit_of(held->lock->id, operation->condition->key, std::move(operation->changes)));
-    if (operation->attempt == 0)
+        commit_of(held->lock->id, is_aborted ? std::string() : operation->condition->key,
+                  std::move(operation->changes)));
+    if (is_aborted)
+        finish(operation, boost::asio::error::operation_aborted, grant());
+    else if (operation->attempt == 0)
         finish(operation, turnstile::errc::lost, grant());
     else
         waiting_.emplace(operation->attempt, operation);
