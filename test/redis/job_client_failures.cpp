@@ -429,9 +429,6 @@ BOOST_AUTO_TEST_CASE(a_refused_command_ends_its_request_or_call)
     BOOST_TEST(answered[0].call == call);
     BOOST_TEST(answered[0].text == error);
     // Nobody waits for the end of a cancelled request.
-    const job_request_id cancelled = wait();
-    cancel(cancelled);
-    refuse(error);
     cancel(take());
     refuse(error);
     BOOST_TEST(refused.empty());
@@ -447,6 +444,41 @@ BOOST_AUTO_TEST_CASE(a_refused_command_ends_its_request_or_call)
     refuse(error);
     BOOST_TEST(refused.size() == 2U);
     BOOST_TEST(machine.is_idle());
+}
+
+// Until the server confirms the cancellation, it may grant the worker a job.
+BOOST_AUTO_TEST_CASE(a_refused_cancellation_is_repeated)
+{
+    connect();
+    const job_request_id request = wait();
+    cancel(request);
+    for (int i = 0; i < 3; ++i)
+    {
+        BOOST_TEST(sent() == "cancel");
+        refuse("NOPERM no");
+        BOOST_TEST(!machine.is_idle());
+        pass(100ms);
+    }
+    receive("job q grant " + clock() + ' ' + clock(15s) + ' ' + attempt(request) + " 2 payload");
+    BOOST_TEST(granted.empty());
+    BOOST_TEST_REQUIRE(sent() == "cancel finish");
+    BOOST_TEST(commands[1].arguments.at(2) == "r");
+    answer({"ok " + clock() + " 0"});
+    answer({"ok " + clock() + " 0"});
+    BOOST_TEST(machine.is_idle());
+}
+
+// A script may fail after it has let the worker wait.
+BOOST_AUTO_TEST_CASE(a_job_that_is_granted_to_a_refused_request_is_returned)
+{
+    connect();
+    const job_request_id request = take();
+    refuse("NOPERM no");
+    BOOST_TEST(refused.size() == 1U);
+    receive("job q grant " + clock() + ' ' + clock(15s) + ' ' + attempt(request) + " 2 payload");
+    BOOST_TEST_REQUIRE(sent() == "finish");
+    BOOST_TEST(commands[0].arguments.at(1) == attempt(request));
+    BOOST_TEST(commands[0].arguments.at(2) == "r");
 }
 
 // The lease may still be renewed in time.

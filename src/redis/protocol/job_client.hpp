@@ -316,7 +316,7 @@ private:
     void on_take(const unanswered_command& sent, const std::vector<std::string>& answer);
     void on_renewal(const unanswered_command& sent, const std::vector<std::string>& answer);
     void on_resync(const unanswered_command& sent, const std::vector<std::string>& answer);
-    void on_grant(server_time shown, std::string_view text);
+    void on_grant(job_queue_id whose, server_time shown, std::string_view text);
     void end_request(job_request_id id, job_result result, std::string_view text = {});
     void grant(job_request_id id, std::string text, server_time now, server_time end,
                std::string_view record);

@@ -204,8 +204,9 @@ void job_client::refused(local_time now, std::uint64_t number, std::string_view 
     queue_state& queue = place->second;
     if (sent.op == job_operation::renew)
         queue.forget_renewal();
-    const bool is_internal = sent.op == job_operation::renew || sent.op == job_operation::cancel;
-    if (is_transient(text) || (is_internal && !queue.attempts.empty()))
+    // Until the server confirms a cancellation, it may still grant the worker a job.
+    if (is_transient(text) || sent.op == job_operation::cancel ||
+        (sent.op == job_operation::renew && !queue.attempts.empty()))
     {
         delayed_.emplace(now + retry_interval, sent);
         return;
@@ -215,7 +216,6 @@ void job_client::refused(local_time now, std::uint64_t number, std::string_view 
     {
     case job_operation::take:
     case job_operation::fetch:
-    case job_operation::cancel:
         return end_request(sent.whose, result, text);
     case job_operation::renew:
         queue.asked_for = 0;

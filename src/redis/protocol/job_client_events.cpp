@@ -93,7 +93,7 @@ void job_client::received(local_time now, std::string_view text)
     if (what == "due")
         return ask_at(queue, shown, job_number(take_job_word(text)));
     if (what == "grant")
-        return on_grant(shown, text);
+        return on_grant(found->second, shown, text);
     if (what == "dropped")
         return resync_workers(found->second);
     if (what != "lost")
@@ -105,7 +105,7 @@ void job_client::received(local_time now, std::string_view text)
 }
 
 /// Processes the rest of a grant message: the end of the lease, the attempt, and the record unless it is large.
-void job_client::on_grant(server_time shown, std::string_view text)
+void job_client::on_grant(job_queue_id whose, server_time shown, std::string_view text)
 {
     const server_time end = job_number(take_job_word(text));
     const std::string_view whole = text;
@@ -115,12 +115,13 @@ void job_client::on_grant(server_time shown, std::string_view text)
     const auto id = parse_waiter_id(worker.substr(0, worker.find('/')));
     if (!id)
         return;
-    const auto found = requests_.find(id->sequence);
-    if (found == requests_.end())
-        return;
     const auto before = static_cast<std::size_t>(worker.data() - whole.data());
     const std::string started(whole.substr(0, before + worker.size()));
-    queue_state& queue = queues_.at(found->second.queue);
+    const auto found = requests_.find(id->sequence);
+    // The request has ended with an error of a script that had let it wait before.
+    if (found == requests_.end())
+        return give_back(whose, started);
+    queue_state& queue = queues_.at(whose);
     queue.clock.reached(shown, now_);
     // After a wait of hours, or if the server's clock was set, the bound of the clock is useless. The answer to a fetch
     // gives a new one.
@@ -129,7 +130,7 @@ void job_client::on_grant(server_time shown, std::string_view text)
     if (!text.empty() && clock_is_known)
         return grant(id->sequence, started, shown, end, text);
     found->second.fetched = started;
-    send(job_operation::fetch, found->second.queue, id->sequence, {started});
+    send(job_operation::fetch, whose, id->sequence, {started});
 }
 
 void job_client::tick(local_time now)
