@@ -888,6 +888,36 @@ BOOST_AUTO_TEST_CASE(a_queue_of_another_layout_is_not_changed)
     BOOST_CHECK(store == before);
 }
 
+// An operator deletes a damaged state.
+BOOST_AUTO_TEST_CASE(a_queue_without_its_state_keeps_its_jobs)
+{
+    push("n");
+    push("h", '1');
+    push("l", '3');
+    push("delayed", '2', 20'000);
+    take("b#1.1");
+    store.run(words{"DEL", "jobs"});
+    BOOST_TEST(counts() == "2110");
+    TEST_WORDS(records("waiting"), "2 n", "3 l");
+    // The lease and the delay end as before.
+    pass(15s + 1ms);
+    BOOST_TEST(take("c#1.1") == "job");
+    BOOST_TEST(record == "1 h");
+    pass(5s);
+    BOOST_TEST(counts() == "3010");
+}
+
+BOOST_AUTO_TEST_CASE(a_queue_without_its_state_keeps_its_workers)
+{
+    take("a#1.1");
+    take("b#1.1");
+    push("x");
+    store.run(words{"DEL", "jobs"});
+    push("y");
+    TEST_WORDS(heard(), "w:b#1 grant 2 y");
+    BOOST_TEST(counts() == "0020");
+}
+
 BOOST_AUTO_TEST_CASE(a_job_whose_record_is_missing_is_left_out)
 {
     const std::string id = push("x");

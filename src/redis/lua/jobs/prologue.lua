@@ -30,7 +30,8 @@
 local key = KEYS[1]
 local looks_at = 64  -- how many elements of each kind a call looks at
 local small = 4096  -- the largest record that a message contains
-local stored = redis.call('HGET', key, 'state') or '1 0 0 0 0 0 0 0 0 0 -'
+local kept = redis.call('HGET', key, 'state')
+local stored = kept or '1 0 0 0 0 0 0 0 0 0 -'
 if string.sub(stored, 1, 2) ~= '1 ' then return 'foreign' end
 local last, skew, turn, high, normal, low, parked, due, informed, limits = string.match(stored,
   '^1 (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%S+)$')
@@ -43,6 +44,11 @@ if limits ~= '-' then
 end
 local now = read_clock() + skew
 if now < last then skew, now = skew + last - now, last end
+-- Without a state, the queue is new; or its state was damaged and somebody has deleted it, but not the jobs.
+if not kept then
+  for level = 1, 3 do ready[level] = redis.call('LLEN', key .. '{ready}' .. level) end
+  parked, due = redis.call('ZCARD', key .. '{idle}'), now
+end
 
 local function save()
   if paused then limits = format('%d,%d,%d,%d,%d', paused, rate, period, started, ends) end
