@@ -199,7 +199,9 @@ public:
      * @par Immediate completion
      * Never.
      * @par Round trips
-     * One command, and one message if the operation has to wait. A payload above 4 KB costs another command then.
+     * One command, and one message if the operation has to wait. Another command then reads a payload above 4 KB. It is
+     * also sent after a long wait, when the clocks of both machines may have drifted apart by about half of the lease
+     * or of the time limit: with the defaults, after about 70 seconds.
      * A waiting worker sends nothing, except while jobs are active or delayed. Then some sessions send a command
      * when the next delay or lease ends. The answer to a waiting worker contains that time. If an earlier time
      * arises, up to four sessions receive it by a message.
