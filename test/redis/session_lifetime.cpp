@@ -14,9 +14,11 @@
 #include <fstream>
 #include <memory>
 #include <optional>
+#include <redis/session/context_life.hpp>
 #include <string>
 #include <support/attempt.hpp>
 #include <support/lock_client.hpp>
+#include <support/owning_executor.hpp>
 #include <support/redis_server.hpp>
 #include <support/start.hpp>
 #include <support/tcp_proxy.hpp>
@@ -26,6 +28,7 @@
 #include <turnstile/redis/event.hpp>
 #include <turnstile/redis/semaphore_directory.hpp>
 #include <unistd.h>
+#include <utility>
 #include <vector>
 
 namespace {
@@ -39,8 +42,10 @@ using turnstile::redis::config;
 using turnstile::redis::errc;
 using turnstile::redis::session;
 using turnstile::redis::session_thread;
+using turnstile::redis::detail::revocable_executor;
 using turnstile::test::attempt;
 using turnstile::test::drain;
+using turnstile::test::owning_executor;
 using turnstile::test::path;
 using turnstile::test::redis_server;
 using turnstile::test::start;
@@ -392,6 +397,31 @@ BOOST_AUTO_TEST_CASE(contexts_at_one_address_have_lives_of_their_own)
         // The engine belongs to the context, and was destroyed with it.
         BOOST_TEST(s->metrics().acquires == 0U);
     }
+}
+
+// For instance, the owned object is a guard whose losses are reported on an executor of the same context.
+BOOST_DATA_TEST_CASE(an_executor_may_own_an_object_that_keeps_another_one,
+                     data::make({false, true}), context_ends_first)
+{
+    auto context = std::make_unique<asio::io_context>();
+    auto owned = std::make_shared<revocable_executor>(context->get_executor());
+    auto keeper = std::make_unique<revocable_executor>(
+        owning_executor(std::shared_ptr<asio::io_context>(owned, context.get())));
+    const std::weak_ptr<revocable_executor> observer = std::exchange(owned, nullptr);
+    if (context_ends_first)
+        context.reset();
+    else
+        keeper.reset();
+    BOOST_TEST(observer.expired());
+}
+
+BOOST_AUTO_TEST_CASE(an_executor_may_own_its_context)
+{
+    auto context = std::make_shared<asio::io_context>();
+    auto keeper = std::make_unique<revocable_executor>(owning_executor(context));
+    const std::weak_ptr<asio::io_context> observer = std::exchange(context, nullptr);
+    keeper.reset();
+    BOOST_TEST(observer.expired());
 }
 
 // --- fork ---------------------------------------------------------------------------------------

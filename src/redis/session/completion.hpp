@@ -41,7 +41,7 @@ public:
     explicit completion(erased_handler<void(Args...)> handler)
         : life_(context_life::of(handler.executor()))
     {
-        std::unique_lock<std::mutex> lock;
+        std::unique_lock<std::recursive_mutex> lock;
         if (life_)
         {
             lock = std::unique_lock(life_->mutex);
@@ -60,7 +60,7 @@ public:
     ~completion()
     {
         std::shared_ptr<void> rest;
-        std::unique_lock<std::mutex> lock;
+        std::unique_lock<std::recursive_mutex> lock;
         if (life_)
         {
             lock = std::unique_lock(life_->mutex);
@@ -78,7 +78,7 @@ public:
     /// Posts the handler. Returns false if it was posted before, or if its context has ended.
     bool complete(Args... args)
     {
-        std::unique_lock<std::mutex> lock;
+        std::unique_lock<std::recursive_mutex> lock;
         if (life_)
             lock = std::unique_lock(life_->mutex);
         if (!pending_)

@@ -4,8 +4,8 @@
 
 #include "redis/session/context_life.hpp"
 
-#include <array>
 #include <boost/asio/query.hpp>
+#include <new>
 #include <pthread.h>
 #include <vector>
 
@@ -13,29 +13,19 @@ namespace turnstile::redis::detail {
 
 namespace {
 
-/// The mutexes of all lives. A fork locks all of them: otherwise, a mutex that another thread has locked would stay
-/// locked in the child, which has no such thread.
-constinit std::array<std::mutex, 8> mutexes;
-
-void lock_all()
+/// The mutex of all lives. A fork locks it: otherwise, if another thread has locked it, it would stay locked in the
+/// child, which has no such thread.
+std::recursive_mutex& common_mutex()
 {
-    for (std::mutex& each : mutexes)
-        each.lock();
-}
-
-void unlock_all()
-{
-    for (std::mutex& each : mutexes)
-        each.unlock();
-}
-
-std::mutex& next_mutex()
-{
-    // Once per process; a child inherits the registration.
-    static const int registered = pthread_atfork(&lock_all, &unlock_all, &unlock_all);
+    // Never destroyed, because contexts may end after the destructors of static objects.
+    static auto* const mutex = new std::recursive_mutex;
+    // Once per process; a child inherits the registration. It needs a new mutex, because the owner of a recursive one is
+    // a thread of the parent.
+    static const int registered =
+        pthread_atfork([] { mutex->lock(); }, [] { mutex->unlock(); },
+                       [] { ::new (static_cast<void*>(mutex)) std::recursive_mutex; });
     static_cast<void>(registered);
-    static constinit std::atomic<std::size_t> count{0};
-    return mutexes[count.fetch_add(1, std::memory_order_relaxed) % mutexes.size()];
+    return *mutex;
 }
 
 class life_service final : public boost::asio::execution_context::service
@@ -70,7 +60,7 @@ private:
 }  // namespace
 
 context_life::context_life()
-    : mutex(next_mutex())
+    : mutex(common_mutex())
 {
 }
 

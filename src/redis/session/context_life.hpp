@@ -11,6 +11,7 @@
 #include <boost/intrusive/list.hpp>
 #include <memory>
 #include <mutex>
+#include <utility>
 
 namespace turnstile::redis::detail {
 
@@ -49,9 +50,10 @@ public:
 
     context_life();
 
-    /// Locked while the context must not end, and while the process forks. Several lives share one mutex, so a thread
-    /// locks only one life at a time.
-    std::mutex& mutex;
+    /// Locked while the context must not end, and while the process forks. Executors are destroyed under the lock, and
+    /// one may own its context, or guards that keep other executors. So the mutex is recursive, and all lives have the
+    /// same one: two threads cannot lock two of them in different orders.
+    std::recursive_mutex& mutex;
     /// Changes only under the lock.
     std::atomic<bool> alive = true;
     boost::intrusive::list<context_resident, boost::intrusive::constant_time_size<false>> residents;
@@ -94,7 +96,7 @@ public:
     template <class Function>
     bool use(Function&& function)
     {
-        std::unique_lock<std::mutex> lock;
+        std::unique_lock<std::recursive_mutex> lock;
         if (life_)
             lock = std::unique_lock(life_->mutex);
         if (!executor_)
@@ -106,8 +108,7 @@ public:
 private:
     std::shared_ptr<void> evict() noexcept override
     {
-        executor_ = nullptr;
-        return nullptr;
+        return std::make_shared<boost::asio::any_io_executor>(std::exchange(executor_, nullptr));
     }
 
     std::shared_ptr<context_life> life_;
