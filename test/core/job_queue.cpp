@@ -19,6 +19,7 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/strand.hpp>
 #include <boost/asio/thread_pool.hpp>
+#include <boost/asio/use_future.hpp>
 #include <boost/test/unit_test.hpp>
 #include <chrono>
 #include <cstddef>
@@ -273,6 +274,16 @@ BOOST_AUTO_TEST_CASE(a_job_whose_time_limit_has_expired_lets_the_context_of_its_
         context.run_one();
     context.poll();
     BOOST_TEST(context.stopped());
+}
+
+// The executor of a future owns the job in it.
+BOOST_AUTO_TEST_CASE(a_future_that_is_dropped_returns_its_job_despite_a_time_limit)
+{
+    asio::io_context context;
+    queue_type queue(context);
+    push(queue, "a", push_options().timeout(1h));
+    queue.async_next(asio::use_future).wait();
+    BOOST_TEST(queue.async_next(asio::use_future).get().payload() == "a");
 }
 
 BOOST_AUTO_TEST_CASE(a_worker_whose_executor_has_no_context_may_have_a_time_limit)

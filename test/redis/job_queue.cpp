@@ -111,6 +111,13 @@ BOOST_AUTO_TEST_CASE(a_payload_that_cannot_be_read_becomes_a_dead_letter)
     job.async_finish(use_future).get();
 }
 
+BOOST_AUTO_TEST_CASE(a_future_that_is_dropped_returns_its_job)
+{
+    queue.async_push("a", use_future).get();
+    queue.async_next(use_future).wait();
+    BOOST_TEST(queue.async_next(use_future).get().payload() == "a");
+}
+
 // Shows something only if the machine has that locale.
 BOOST_AUTO_TEST_CASE(progress_does_not_depend_on_the_locale)
 {

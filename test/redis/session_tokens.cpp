@@ -189,6 +189,17 @@ BOOST_AUTO_TEST_CASE(operations_complete_futures)
                make_error_code(turnstile::redis::errc::session_closed));
 }
 
+// The executor of a future owns the guard in it, and a guard keeps the executor on which its loss is reported.
+BOOST_AUTO_TEST_CASE(a_future_that_is_dropped_releases_its_lock)
+{
+    const redis_server server;
+    turnstile::test::running_context context;
+    session s(asio::any_io_executor(context.get_executor()), undisturbed(server.url()));
+    async_mutex mutex(s, "a");
+    mutex.async_lock(asio::use_future).wait();
+    BOOST_TEST(mutex.async_lock(asio::use_future).get().valid());
+}
+
 BOOST_AUTO_TEST_CASE(operations_accept_callbacks_deferred_and_awaitables)
 {
     const redis_server server;

@@ -21,6 +21,7 @@
 #include <tuple>
 #include <turnstile/detail/composed_operation.hpp>
 #include <turnstile/detail/hosted.hpp>
+#include <turnstile/detail/promise_executor.hpp>
 #include <turnstile/detail/semaphore_requests.hpp>
 #include <turnstile/detail/start_request.hpp>
 #include <turnstile/detail/waiter.hpp>
@@ -196,7 +197,10 @@ public:
             return;
         try
         {
-            arm(*limit, worker);
+            if constexpr (is_promise_executor<WorkerExecutor>)
+                arm(*limit, boost::asio::system_executor());
+            else
+                arm(*limit, worker);
         }
         catch (...)
         {

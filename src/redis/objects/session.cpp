@@ -34,6 +34,11 @@ boost::asio::any_io_executor make_strand(const boost::asio::any_io_executor& exe
 
 }  // namespace
 
+boost::asio::any_io_executor system_executor()
+{
+    return boost::asio::system_executor();
+}
+
 session_core::session_core(const boost::asio::any_io_executor& fallback,
                            const boost::asio::any_io_executor& executor, config given)
     : settings(std::move(given))
@@ -81,7 +86,7 @@ session_metrics session_core::metrics() const
 
 boost::asio::any_io_executor session_core::fallback()
 {
-    boost::asio::any_io_executor result = boost::asio::system_executor();
+    boost::asio::any_io_executor result = system_executor();
     fallback_.use([&](const boost::asio::any_io_executor& executor) { result = executor; });
     return result;
 }

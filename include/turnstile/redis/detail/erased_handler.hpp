@@ -9,10 +9,14 @@
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/associated_executor.hpp>
 #include <concepts>
+#include <turnstile/detail/promise_executor.hpp>
 #include <type_traits>
 #include <utility>
 
 namespace turnstile::redis::detail {
+
+/// Defined in the library, since the header of the system executor is expensive.
+[[nodiscard]] boost::asio::any_io_executor system_executor();
 
 /// A type-erased handler and its executor.
 template <class Signature>
@@ -41,12 +45,21 @@ public:
 
 private:
     template <class Handler>
-    static constexpr bool can_be_posted_to = std::convertible_to<
-        boost::asio::associated_executor_t<std::decay_t<Handler>, boost::asio::any_io_executor>,
-        boost::asio::any_io_executor>;
+    using executor_type =
+        boost::asio::associated_executor_t<std::decay_t<Handler>, boost::asio::any_io_executor>;
+
+    template <class Handler>
+    static constexpr bool completes_promise =
+        turnstile::detail::is_promise_executor<executor_type<Handler>>;
+
+    template <class Handler>
+    static constexpr bool can_be_posted_to =
+        std::convertible_to<executor_type<Handler>, boost::asio::any_io_executor> &&
+        !completes_promise<Handler>;
 
     // An executor that cannot be converted, such as that of a handler whose type was erased before, is
-    // replaced by the fallback; from there, the handler is dispatched to its own executor.
+    // replaced by the fallback; from there, the handler is dispatched to its own executor. Guards and jobs
+    // keep the executor, so that of a promise is replaced, too.
     template <class Handler>
     static boost::asio::any_io_executor executor_of(const Handler& handler,
                                                     const boost::asio::any_io_executor& fallback)
@@ -54,6 +67,8 @@ private:
         auto executor = boost::asio::get_associated_executor(handler, fallback);
         if constexpr (can_be_posted_to<Handler>)
             return executor;
+        else if constexpr (completes_promise<Handler>)
+            return system_executor();
         else
             return fallback;
     }
