@@ -41,6 +41,13 @@ struct thumbnail
 };
 BOOST_DESCRIBE_STRUCT(thumbnail, (), (file, width))
 
+struct folder
+{
+    int depth = 0;
+    std::vector<folder> folders;
+};
+BOOST_DESCRIBE_STRUCT(folder, (), (depth, folders))
+
 /// The error of an operation that was started with as_tuple(use_future). An exception would be shared by two threads,
 /// and the sanitizer does not see how the standard library counts its owners.
 template <class Outcome>
@@ -109,6 +116,25 @@ BOOST_AUTO_TEST_CASE(a_payload_that_cannot_be_read_becomes_a_dead_letter)
     BOOST_TEST(!dead[0].payload);
     BOOST_TEST(dead[0].error != "");
     job.async_finish(use_future).get();
+}
+
+// No worker could read it.
+BOOST_AUTO_TEST_CASE(a_payload_that_is_nested_too_deeply_is_not_added)
+{
+    redis::job_queue<folder> folders(*session, "folders");
+    // Each folder adds two levels: an object and an array.
+    folder outermost;
+    folder* innermost = &outermost;
+    for (int depth = 1; depth <= 32; ++depth)
+    {
+        innermost = &innermost->folders.emplace_back();
+        innermost->depth = depth;
+    }
+    BOOST_TEST(error_of(folders.async_push(outermost, as_tuple(use_future))) ==
+               make_error_code(redis::errc::bad_state));
+    BOOST_TEST(folders.async_counts(use_future).get().waiting == 0U);
+    folders.async_push(outermost.folders[0], use_future).get();
+    BOOST_TEST(folders.async_next(use_future).get().payload().depth == 1);
 }
 
 BOOST_AUTO_TEST_CASE(a_future_that_is_dropped_returns_its_job)

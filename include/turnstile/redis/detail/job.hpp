@@ -136,6 +136,8 @@ struct job_payload
         expect_storable<T>();
         std::string text;
         write_json("payload", text, value);
+        // No worker could read a payload that is nested too deeply.
+        (void)parse_json({"payload", text});
         return text;
     }
 
