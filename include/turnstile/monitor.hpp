@@ -6,6 +6,7 @@
 #define TURNSTILE_MONITOR_HPP
 
 #include <boost/asio/async_result.hpp>
+#include <boost/asio/bind_executor.hpp>
 #include <boost/asio/deferred.hpp>
 #include <boost/asio/execution_context.hpp>
 #include <boost/throw_exception.hpp>
@@ -17,6 +18,7 @@
 #include <string>
 #include <turnstile/async_mutex.hpp>
 #include <turnstile/condition.hpp>
+#include <turnstile/detail/releaser_executor.hpp>
 #include <turnstile/detail/section.hpp>
 #include <turnstile/detail/stored_callable.hpp>
 #include <turnstile/detail/transaction_body.hpp>
@@ -137,8 +139,8 @@ public:
      * @brief An amount that was added to the state and will be withdrawn.
      *
      * Created by @ref section::contribute. It is withdrawn by @ref section::withdraw, or by its
-     * destructor: at once if the lock is free, otherwise in the background, where it waits for the
-     * lock on the executor of the monitor. The context of that executor must still exist.
+     * destructor: at once if the lock is free, otherwise when its turn comes among the waiters of the
+     * lock. Then the thread that releases the lock withdraws it, so that no context has to run.
      *
      * A default-constructed or moved-from contribution is empty. A contribution may outlive its
      * monitor.
@@ -192,12 +194,13 @@ public:
             if (const auto guard = mutex->try_lock())
                 made->end(whose->value);
             else
-                mutex->async_lock(
+                mutex->async_lock(boost::asio::bind_executor(
+                    detail::releaser_executor(),
                     [made, whose](const error_code& error, const guard_type&)
                     {
                         if (!error)
                             made->end(whose->value);
-                    });
+                    }));
         }
 
         std::shared_ptr<contribution_record> record_;

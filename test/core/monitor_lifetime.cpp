@@ -16,6 +16,7 @@
 #include <turnstile/error.hpp>
 #include <turnstile/event.hpp>
 #include <turnstile/monitor.hpp>
+#include <vector>
 
 namespace asio = boost::asio;
 using namespace turnstile;
@@ -195,4 +196,68 @@ TURNSTILE_TEST_BOTH_PATHS(a_section_destroyed_with_its_context_lets_the_next_run
     BOOST_TEST(waiting.state() == "dropped");
     BOOST_TEST(next.state() == "done");
     BOOST_TEST(*t.look() == 101);
+}
+
+TURNSTILE_TEST_BOTH_PATHS(
+    contributions_are_withdrawn_although_the_context_of_the_monitor_does_not_run)
+{
+    for (const bool is_destroyed : {false, true})
+    {
+        auto idle = std::make_unique<asio::io_context>();
+        asio::io_context context;
+        counted_monitor m(*idle);
+        auto condition = m.make_condition();
+        if (is_destroyed)
+            idle.reset();
+        // Many, because a release must not recurse once for each.
+        std::vector<counted_monitor::contribution_type> mine;
+        attempt<> waiter, dropping, next;
+        const counted_body waiting = [&](counted_monitor::section& s) -> asio::awaitable<void>
+        {
+            for (int i = 0; i < 100'000; ++i)
+                mine.push_back(s.contribute(&counted::n, 1, condition));
+            co_await s.async_wait(condition, [](const counted& c) { return c.n == 0; });
+        };
+        start_section(how, context, waiter, [&] { return m.async_with(waiting); });
+        BOOST_TEST(waiter.state() == "waiting");
+        const counted_body drop = [&](counted_monitor::section& s) -> asio::awaitable<void>
+        {
+            mine.clear();
+            BOOST_TEST(s->n == 100'000);
+            co_return;
+        };
+        start_section(how, context, dropping, [&] { return m.async_with(drop); });
+        BOOST_TEST(dropping.state() == "done");
+        BOOST_TEST(waiter.state() == "done");
+        const counted_body look = [&](counted_monitor::section& s) -> asio::awaitable<void>
+        {
+            BOOST_TEST(s->n == 0);
+            co_return;
+        };
+        start_section(how, context, next, [&] { return m.async_with(look); });
+        BOOST_TEST(next.state() == "done");
+    }
+}
+
+TURNSTILE_TEST_BOTH_PATHS(a_contribution_that_waits_for_the_lock_ends_with_the_monitor)
+{
+    asio::io_context context;
+    event go(context);
+    attempt<> running;
+    std::optional<counted_monitor> m(context);
+    auto condition = m->make_condition();
+    const counted_body f = [&](counted_monitor::section& s) -> asio::awaitable<void>
+    {
+        {
+            const auto mine = s.contribute(&counted::n, 1, condition);
+        }
+        co_await go.async_wait();
+        BOOST_TEST(s->n == 1);
+    };
+    start_section(how, context, running, [&] { return m->async_with(f); });
+    m.reset();
+    go.set();
+    drain(context);
+    BOOST_TEST(running.state() == "done");
+    BOOST_TEST(counted::alive == 0);
 }

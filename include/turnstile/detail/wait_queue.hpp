@@ -43,8 +43,8 @@
 //
 // Posting. Granted waiters are dequeued under the queue lock, and posted to their executors after
 // it was released. The only user code that runs under the queue lock copies or moves the executor of
-// the object, see hosted.hpp. A release never resumes a waiter. It destroys a handler only if the
-// context of the handler shuts down. It calls the hooks of a watch.
+// the object, see hosted.hpp. A release never resumes a waiter of the user. It destroys a handler only
+// if the context of the handler shuts down. It calls the hooks of a watch.
 //
 // Races. A waiter leaves the queue exactly once, under the queue lock: by a grant, a withdrawal
 // (cancellation, time-out), an eviction (its context shuts down) or the end of the object. The
