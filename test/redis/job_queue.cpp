@@ -12,6 +12,7 @@
 #include <boost/test/unit_test.hpp>
 #include <chrono>
 #include <clocale>
+#include <cstddef>
 #include <future>
 #include <memory>
 #include <string>
@@ -91,6 +92,20 @@ private:
 };
 
 BOOST_FIXTURE_TEST_SUITE(redis_job_queue, scene)
+
+// By default, the server closes a connection to which it has to send 32 MB at once.
+BOOST_AUTO_TEST_CASE(large_jobs_are_listed_in_several_steps)
+{
+    constexpr std::size_t jobs = 40;
+    for (std::size_t i = 0; i != jobs; ++i)
+        queue.async_push(std::string(1U << 20U, static_cast<char>('a' + i % 26)), use_future).get();
+    const auto listed = queue.async_list(job_state::waiting, 1, 512, use_future).get();
+    BOOST_TEST_REQUIRE(listed.size() == jobs - 1);
+    for (std::size_t i = 1; i != jobs; ++i)
+        BOOST_TEST(listed[i - 1].payload->front() == static_cast<char>('a' + i % 26));
+    BOOST_TEST(queue.async_list(job_state::waiting, 0, 3, use_future).get().size() == 3U);
+    BOOST_TEST(session->metrics().connections == 1U);
+}
 
 BOOST_AUTO_TEST_CASE(a_payload_can_be_a_described_struct)
 {

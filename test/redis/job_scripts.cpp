@@ -848,6 +848,30 @@ BOOST_AUTO_TEST_CASE(listings_are_paged)
         BOOST_TEST(call("list", {"w:", each, "18446744073709551615", "512"}).size() == 1U);
 }
 
+BOOST_AUTO_TEST_CASE(a_page_of_large_jobs_is_shorter)
+{
+    const std::string half(1U << 19U, 'x');
+    for (const char* each : {"a", "b", "c"})
+        push(each + half);
+    const auto page = [this](int offset)
+    { return call("list", {"w:", "waiting", std::to_string(offset), "2"}); };
+    BOOST_TEST(page(0).size() == 5U);
+    BOOST_TEST(word(page(0)[0], 2) == "1");
+    BOOST_TEST(page(2).size() == 5U);
+    BOOST_TEST(word(page(2)[0], 2) == "0");
+    // A page has one job at least. Error texts count, too.
+    push(half + half + half, '1');
+    BOOST_TEST(page(0).size() == 5U);
+    take("a#1.1");
+    finish(attempt, "b", half + half);
+    push("d", '1');
+    take("a#1.2");
+    finish(attempt, "b", half + half);
+    const words dead = call("list", {"w:", "dead", "0", "2"});
+    BOOST_TEST(dead.size() == 5U);
+    BOOST_TEST(word(dead[0], 2) == "1");
+}
+
 // --- reconnecting, and foreign keys -------------------------------------------------------------
 
 BOOST_AUTO_TEST_CASE(a_session_that_reconnects_learns_of_its_grants)

@@ -345,8 +345,11 @@ public:
      * @code void(error_code, std::vector<job_info<T>>) @endcode
      * @par Errors
      * `turnstile::errc::invalid_count` if @p count is out of range; otherwise as with @ref async_pause.
-     * @par Per-Operation Cancellation, Immediate completion, Round trips
+     * @par Per-Operation Cancellation, Immediate completion
      * As with @ref async_pause.
+     * @par Round trips
+     * One command, or several if the jobs have more than 1 MiB together. Then the result is no snapshot: jobs may
+     * start meanwhile.
      * @par Complexity
      * Linear in @p count and, for waiting jobs, in @p offset; for active jobs, in their number.
      */

@@ -345,6 +345,21 @@ void job_engine::perform(const job_answered& what)
     calls_.erase(found);
     const error_code code = code_of(what.result, whose->queue->options.key, what.text);
     std::vector<std::string> answer = what.answer;
+    std::vector<std::string>& listed = whose->listed;
+    if (!code && whose->op == job_operation::list && (answer.size() > 1 || !listed.empty()))
+    {
+        listed.insert(listed.end(), answer.begin() + (listed.empty() ? 0 : 1), answer.end());
+        if (job_word(answer[0], 2) == "1")
+        {
+            const auto jobs = static_cast<std::int64_t>(answer.size() / 4);
+            std::string& offset = whose->arguments.at(1);
+            std::string& number = whose->arguments.at(2);
+            offset = std::to_string(job_number(offset) + jobs);
+            number = std::to_string(job_number(number) - jobs);
+            return call(whose, {});
+        }
+        answer = std::move(listed);
+    }
     if (!code && whose->op == job_operation::manage)
     {
         whose->removed += to_job_number()(answer);

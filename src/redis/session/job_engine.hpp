@@ -141,6 +141,8 @@ struct job_call
     std::shared_ptr<done_type> done;
     /// The number of removed jobs, if the call had to be continued.
     std::uint64_t removed = 0;
+    /// The first answers of a listing that needs several.
+    std::vector<std::string> listed;
 };
 
 /**

@@ -2,8 +2,9 @@
 --
 -- KEYS       queue
 -- ARGV       prefix, what (counts, waiting, delayed, active, dead), offset, number
--- returns    ok NOW PAUSED and the numbers of waiting, delayed, active and dead jobs | ok NOW 0; for each job: the
---            entry or the attempt, the record, the progress and the error text, which may be empty | foreign
+-- returns    ok NOW PAUSED and the numbers of waiting, delayed, active and dead jobs | ok NOW REST (1 if the page is
+--            shorter than the number, because its texts are long; otherwise 0); for each job: the entry or the attempt,
+--            the record, the progress and the error text, which may be empty | foreign
 -- repeated   reads again
 -- wakes      waiting workers, if jobs are due
 -- complexity O(log jobs + number), O(attempts) for active jobs
@@ -35,11 +36,15 @@ else
     entries[#entries + 1] = what == 'delayed' and string.sub(each, 2) or each
   end
 end
-local results = {answer('ok', 0) .. more()}
+-- The server ends a connection to which it has to send too much at once.
+local results, room, rest = {''}, 2 ^ 20, 0
 for _, each in ipairs(entries) do
   local id = string.match(each, '^%d+')
   local notes = redis.call('HMGET', key .. '{notes}', 'p' .. id, id)
-  local record = redis.call('HGET', key .. '{jobs}', id)
-  for _, part in ipairs({each, record or '', notes[1] or '', notes[2] or ''}) do results[#results + 1] = part end
+  local record, failure = redis.call('HGET', key .. '{jobs}', id) or '', notes[2] or ''
+  room = room - #record - #failure
+  if room < 0 and results[2] then rest = 1 break end
+  for _, part in ipairs({each, record, notes[1] or '', failure}) do results[#results + 1] = part end
 end
+results[1] = answer('ok', rest) .. more()
 return results
