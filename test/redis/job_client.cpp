@@ -69,6 +69,59 @@ BOOST_AUTO_TEST_CASE(a_waiting_worker_is_granted_a_job_by_message)
     BOOST_TEST(granted.size() == 2U);
 }
 
+BOOST_AUTO_TEST_CASE(large_records_are_fetched_a_few_at_a_time)
+{
+    connect();
+    std::vector<job_request_id> requests;
+    for (int i = 0; i != 10; ++i)
+        requests.push_back(take());
+    for (const job_request_id each : requests)
+        answer({"job " + clock() + ' ' + clock(15s), attempt(each), ""});
+    const std::string eight = "fetch fetch fetch fetch fetch fetch fetch fetch";
+    BOOST_TEST(sent() == eight);
+    BOOST_TEST(granted.empty());
+    answer(job(requests[0]));
+    BOOST_TEST(granted.size() == 1U);
+    BOOST_TEST(sent() == eight);
+    // A refused one makes room for another one, and comes again.
+    refuse("LOADING Redis is loading the dataset in memory");
+    BOOST_TEST(sent() == eight);
+    answer({"lost " + clock() + " 0"});
+    BOOST_TEST(sent().ends_with("fetch take"));
+    pass(100ms);
+    BOOST_TEST(sent().ends_with("take fetch"));
+    BOOST_TEST(commands.back().arguments.at(1) == attempt(requests[1]));
+    disconnect();
+    connect(2);
+    std::vector<std::string> grants{"ok " + clock() + " 0"};
+    for (const job_request_id each : requests)
+        grants.insert(grants.end(), {attempt(each), clock(15s), ""});
+    BOOST_TEST(sent() == "resync renew");
+    answer(grants);
+    BOOST_TEST(sent() == "renew " + eight);
+    commands.erase(commands.begin());
+    for (std::size_t i = 1; i != requests.size(); ++i)
+        answer(job(requests[i]));
+    BOOST_TEST(granted.size() == 10U);
+    BOOST_TEST(sent() == "");
+}
+
+BOOST_AUTO_TEST_CASE(a_cancelled_request_fetches_no_record)
+{
+    connect();
+    const job_request_id first = take();
+    const job_request_id second = take();
+    cancel(first);
+    answer({"job " + clock() + ' ' + clock(15s), attempt(first), ""});
+    BOOST_TEST(sent() == "take finish");
+    disconnect();
+    cancel(second);
+    connect(2);
+    BOOST_TEST(sent() == "resync finish");
+    answer({"ok " + clock() + " 0", attempt(second), clock(15s), ""});
+    BOOST_TEST(sent() == "finish finish");
+}
+
 // A bound of the server's clock that is some hours old has to allow for much drift, so a lease would seem to
 // have expired.
 BOOST_AUTO_TEST_CASE(a_worker_that_has_waited_for_hours_keeps_its_job)

@@ -107,6 +107,44 @@ BOOST_AUTO_TEST_CASE(large_jobs_are_listed_in_several_steps)
     BOOST_TEST(session->metrics().connections == 1U);
 }
 
+BOOST_AUTO_TEST_CASE(large_jobs_are_granted_over_one_connection)
+{
+    constexpr std::size_t jobs = 40;
+    const std::string payload(1U << 20U, 'x');
+    for (const bool wait : {false, true})
+    {
+        if (wait)
+            queue.async_pause(use_future).get();
+        for (std::size_t i = 0; i != jobs; ++i)
+            queue.async_push(payload, use_future).get();
+        std::vector<std::future<redis::job_queue<std::string>::job_type>> pending;
+        for (std::size_t i = 0; i != jobs; ++i)
+            pending.push_back(queue.async_next(use_future));
+        if (wait)
+        {
+            // The answer comes after those of the workers.
+            queue.async_counts(use_future).get();
+            queue.async_resume(use_future).get();
+        }
+        for (auto& each : pending)
+        {
+            auto job = each.get();
+            BOOST_TEST((job.payload() == payload));
+            job.async_finish(use_future).get();
+        }
+    }
+    BOOST_TEST(session->metrics().connections == 1U);
+}
+
+BOOST_AUTO_TEST_CASE(a_payload_above_the_default_limit_is_refused)
+{
+    const std::string largest(decltype(queue)::default_max_payload, 'x');
+    queue.async_push(largest, use_future).get();
+    const auto invalid = make_error_code(turnstile::errc::invalid_payload);
+    BOOST_TEST(error_of(queue.async_push(largest + 'x', as_tuple(use_future))) == invalid);
+    BOOST_TEST((queue.async_next(use_future).get().payload() == largest));
+}
+
 BOOST_AUTO_TEST_CASE(a_payload_can_be_a_described_struct)
 {
     redis::job_queue<thumbnail> thumbnails(*session, "thumbnails");

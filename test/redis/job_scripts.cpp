@@ -80,6 +80,25 @@ BOOST_AUTO_TEST_CASE(a_large_record_is_not_part_of_the_message)
     BOOST_TEST(fetch(member) == "lost");
 }
 
+BOOST_AUTO_TEST_CASE(a_very_large_record_is_not_part_of_an_answer)
+{
+    const std::string large(65536, 'x');
+    push(large);
+    BOOST_TEST(take("a#1.1") == "job");
+    BOOST_TEST(record == "");
+    BOOST_TEST(fetch(attempt) == "job");
+    BOOST_TEST(record == "2 " + large);
+    // A queue with a limit is not on the ordinary path.
+    manage("limit", "9", "1000");
+    push(large);
+    BOOST_TEST(take("a#1.2") == "job");
+    BOOST_TEST(record == "");
+    const words grants = resync("a", {"1", "", "2", ""});
+    BOOST_TEST_REQUIRE(grants.size() == 6U);
+    BOOST_TEST(grants[2] == "2 " + large);
+    BOOST_TEST(grants[5] == "2 " + large);
+}
+
 BOOST_AUTO_TEST_CASE(a_cancelled_worker_is_granted_no_job)
 {
     take("a#1.1");
@@ -887,6 +906,22 @@ BOOST_AUTO_TEST_CASE(a_session_that_reconnects_learns_of_its_grants)
     // The second request does not wait until it asks again.
     push("y");
     TEST_WORDS(heard(), "w:b#1 grant 2 y");
+}
+
+BOOST_AUTO_TEST_CASE(a_session_that_reconnects_does_not_receive_all_large_records)
+{
+    words requests;
+    for (const char* each : {"1", "2", "3", "4"})
+    {
+        push(each + std::string(1U << 19U, 'x'));
+        take(std::string("a#1.") + each);
+        requests.insert(requests.end(), {each, ""});
+    }
+    const words grants = resync("a", requests);
+    BOOST_TEST_REQUIRE(grants.size() == 12U);
+    BOOST_TEST(grants[2].substr(0, 4) == "2 1x");
+    for (const std::size_t record_at : {5U, 8U, 11U})
+        BOOST_TEST(grants[record_at] == "");
 }
 
 BOOST_AUTO_TEST_CASE(a_worker_keeps_its_position_when_it_reconnects)

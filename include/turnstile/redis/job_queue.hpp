@@ -95,15 +95,16 @@ public:
     /// The largest number of jobs that @ref async_list returns.
     static constexpr std::size_t max_page = 512;
 
-    /// The default for the largest payload. The server's limit for an argument is 512 MB.
-    static constexpr std::size_t default_max_payload = 511U * 1024U * 1024U;
+    /// The default for the largest payload: 2 MiB. Larger ones need settings of the server, see docs/jobs.md.
+    static constexpr std::size_t default_max_payload = 2U * 1024U * 1024U;
 
     /**
      * @brief Names a queue; does not talk to the server.
      *
      * @param session     its executor is the fallback executor.
      * @param name        1 to 65,536 arbitrary bytes. Objects of different kinds may have the same name.
-     * @param max_payload the largest payload in bytes, as it is stored.
+     * @param max_payload the largest payload in bytes, as it is stored; up to 511 MiB, see
+     *                    @ref default_max_payload.
      * @throws system_error with `errc::invalid_name`.
      */
     job_queue(session& session, std::string_view name,
@@ -200,9 +201,9 @@ public:
      * @par Immediate completion
      * Never.
      * @par Round trips
-     * One command, and one message if the operation has to wait. Another command then reads a payload above 4 KB. It is
-     * also sent after a long wait, when the clocks of both machines may have drifted apart by about half of the lease
-     * or of the time limit: with the defaults, after about 70 seconds.
+     * One command, and one message if the operation has to wait. Another command then reads a payload above 4 KB; one
+     * above 64 KB needs it in any case. It is also sent after a long wait, when the clocks of both machines may have
+     * drifted apart by about half of the lease or of the time limit: with the defaults, after about 70 seconds.
      * A waiting worker sends nothing, except while jobs are active or delayed. Then some sessions send a command
      * when the next delay or lease ends. The answer to a waiting worker contains that time. If an earlier time
      * arises, up to four sessions receive it by a message.

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <optional>
@@ -305,6 +306,8 @@ private:
               std::vector<std::string> arguments, std::vector<std::uint64_t> others = {});
     void send_take(job_request_id id);
     void send_call(job_call_id id);
+    void start_fetch(job_request_id id, std::string started);
+    void send_fetches();
     void send_cancel(job_request_id id);
     void send_renewal(job_queue_id id);
     void send_progress(job_queue_id id);
@@ -313,6 +316,8 @@ private:
     void resync_workers(job_queue_id id);
     void resend(const unanswered_command& sent);
 
+    unanswered_command remove_unanswered(
+        std::map<std::uint64_t, unanswered_command>::iterator which);
     void on_take(const unanswered_command& sent, const std::vector<std::string>& answer);
     void on_renewal(const unanswered_command& sent, const std::vector<std::string>& answer);
     void on_resync(const unanswered_command& sent, const std::vector<std::string>& answer);
@@ -345,6 +350,9 @@ private:
     std::map<job_attempt_id, attempt> attempts_;
     std::map<job_call_id, call_state> calls_;
     std::map<std::uint64_t, unanswered_command> unanswered_;
+    // Requests whose records have to be fetched, and the number of fetches in flight.
+    std::deque<job_request_id> to_fetch_;
+    std::size_t fetching_ = 0;
     // Commands that the server has refused temporarily, by the time at which they are sent again.
     std::multimap<local_time, unanswered_command> delayed_;
     std::vector<job_action> actions_;

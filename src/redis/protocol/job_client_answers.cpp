@@ -38,6 +38,20 @@ job_result refusal_of(std::string_view error) noexcept
 
 }  // namespace
 
+/// Removes a command that was answered or refused.
+job_client::unanswered_command job_client::remove_unanswered(
+    std::map<std::uint64_t, unanswered_command>::iterator which)
+{
+    unanswered_command result = std::move(which->second);
+    unanswered_.erase(which);
+    if (result.op == job_operation::fetch)
+    {
+        --fetching_;
+        send_fetches();
+    }
+    return result;
+}
+
 void job_client::answered(local_time now, std::uint64_t number,
                           const std::vector<std::string>& answer)
 {
@@ -47,8 +61,7 @@ void job_client::answered(local_time now, std::uint64_t number,
         return;
     if (answer.empty() || answer[0].find_first_of(" f") == std::string::npos)
         return refused(now, number, not_understood);
-    const unanswered_command sent = std::move(found->second);
-    unanswered_.erase(found);
+    const unanswered_command sent = remove_unanswered(found);
     const auto place = queues_.find(sent.queue);
     if (place == queues_.end())
         return;
@@ -97,6 +110,8 @@ void job_client::on_take(const unanswered_command& sent, const std::vector<std::
     const std::string_view status = job_word(answer[0], 0);
     const std::int64_t now = job_number(job_word(answer[0], 1));
     const std::int64_t number = job_number(job_word(answer[0], 2));
+    if (status == "job" && answer.size() == 3 && answer[2].empty() && !each.cancelled)
+        return start_fetch(sent.whose, answer[1]);
     if (status == "job" && answer.size() == 3)
         return grant(sent.whose, answer[1], now, number, answer[2]);
     const bool has_no_result = sent.op == job_operation::fetch || !each.reason.empty();
@@ -164,10 +179,18 @@ void job_client::on_resync(const unanswered_command& sent, const std::vector<std
         return found != requests_.end() && found->second.resyncs ? found : requests_.end();
     };
     for (std::size_t i = 1; i + 2 < answer.size(); i += 3)
-        if (const auto worker =
-                parse_waiter_id(job_word(answer[i], 5).substr(0, job_word(answer[i], 5).find('/')));
-            worker && resynced(worker->sequence) != requests_.end())
-            grant(worker->sequence, answer[i], now, job_number(answer[i + 1]), answer[i + 2]);
+    {
+        const auto worker =
+            parse_waiter_id(job_word(answer[i], 5).substr(0, job_word(answer[i], 5).find('/')));
+        const auto found = worker ? resynced(worker->sequence) : requests_.end();
+        if (found == requests_.end())
+            continue;
+        found->second.resyncs = false;
+        if (!answer[i + 2].empty() || found->second.cancelled)
+            grant(found->first, answer[i], now, job_number(answer[i + 1]), answer[i + 2]);
+        else if (found->second.fetched.empty())
+            start_fetch(found->first, answer[i]);
+    }
     for (const job_request_id id : sent.others)
     {
         const auto found = resynced(id);
@@ -196,8 +219,7 @@ void job_client::refused(local_time now, std::uint64_t number, std::string_view 
     const auto found = unanswered_.find(number);
     if (found == unanswered_.end())
         return;
-    const unanswered_command sent = std::move(found->second);
-    unanswered_.erase(found);
+    const unanswered_command sent = remove_unanswered(found);
     const auto place = queues_.find(sent.queue);
     if (place == queues_.end())
         return;

@@ -17,6 +17,9 @@ namespace {
 /// The largest number of attempts that one command renews.
 constexpr std::size_t max_batch = 512;
 
+/// The largest number of large records that are read at the same time.
+constexpr std::size_t max_fetches = 8;
+
 }  // namespace
 
 void job_client::wake(queue_state& queue, local_time at)
@@ -62,6 +65,31 @@ void job_client::send_call(job_call_id id)
         return;
     each.sent = true;
     send(each.op, each.queue, id, each.arguments);
+}
+
+/// Reads the record of an attempt that was granted without it.
+void job_client::start_fetch(job_request_id id, std::string started)
+{
+    request& each = requests_.at(id);
+    each.fetched = std::move(started);
+    each.finishes.clear();
+    each.reason.clear();
+    to_fetch_.push_back(id);
+    send_fetches();
+}
+
+/// Reads a few records at a time, because the server ends a connection to which it has to send too much at once.
+void job_client::send_fetches()
+{
+    while (fetching_ < max_fetches && !to_fetch_.empty())
+    {
+        const auto found = requests_.find(to_fetch_.front());
+        to_fetch_.pop_front();
+        if (found == requests_.end() || found->second.fetched.empty())
+            continue;
+        ++fetching_;
+        send(job_operation::fetch, found->second.queue, found->first, {found->second.fetched});
+    }
 }
 
 void job_client::send_cancel(job_request_id id)
@@ -157,8 +185,8 @@ void job_client::resend(const unanswered_command& sent)
             send_cancel(sent.whose);
         break;
     case job_operation::fetch:
-        if (const auto found = requests_.find(sent.whose); found != requests_.end())
-            send(sent.op, sent.queue, sent.whose, {found->second.fetched});
+        to_fetch_.push_front(sent.whose);
+        send_fetches();
         break;
     case job_operation::renew:
         if (queues_.contains(sent.queue))

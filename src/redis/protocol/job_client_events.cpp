@@ -56,6 +56,8 @@ void job_client::disconnected(local_time now)
     is_connected_ = false;
     unanswered_.clear();
     delayed_.clear();
+    to_fetch_.clear();
+    fetching_ = 0;
     for (auto& [id, queue] : queues_)
         queue.forget_renewal();
     for (auto& [id, each] : requests_)
@@ -129,8 +131,7 @@ void job_client::on_grant(job_queue_id whose, server_time shown, std::string_vie
         expiry(queue, end) >= now_ + local_time(std::max<std::int64_t>(end - shown, 0)) / 2;
     if (!text.empty() && clock_is_known)
         return grant(id->sequence, started, shown, end, text);
-    found->second.fetched = started;
-    send(job_operation::fetch, whose, id->sequence, {started});
+    start_fetch(id->sequence, started);
 }
 
 void job_client::tick(local_time now)

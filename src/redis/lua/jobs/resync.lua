@@ -3,7 +3,8 @@
 --
 -- KEYS       queue
 -- ARGV       prefix, nonce; for each request: sequence, worker (the name under which it may wait; may be empty)
--- returns    ok NOW 0; for each grant the attempt, the end of its lease, and the record | foreign
+-- returns    ok NOW 0; for each grant the attempt, the end of its lease, and the record, which is empty if the records
+--            are large: then fetch reads it | foreign
 -- repeated   harmless
 -- wakes      waiting workers, if jobs are due
 -- complexity O(attempts + n log workers)
@@ -16,15 +17,17 @@ end
 do_what_is_due()
 serve()
 save()
-local results = {answer('ok', 0) .. more()}
+-- The server ends a connection to which it has to send too much at once.
+local results, room = {answer('ok', 0) .. more()}, 2 ^ 20
 local all = redis.call('ZRANGE', key .. '{active}', 0, -1, 'WITHSCORES')
 for i = 1, #all, 2 do
   local id, whose, sequence = string.match(all[i], '^(%d+) %d+ %d+ .. %d+ (%x+#)%d+%.(%d+)/')
-  local record = whose == nonce and wanted[sequence] and redis.call('HGET', key .. '{jobs}', id)
+  local record = whose == nonce and wanted[sequence] and (room <= 0 and '' or redis.call('HGET', key .. '{jobs}', id))
   if record then
+    room = room - #record
     results[#results + 1] = all[i]
     results[#results + 1] = all[i + 1]
-    results[#results + 1] = record
+    results[#results + 1] = room >= 0 and record or ''
   end
 end
 return results

@@ -4,8 +4,8 @@
 -- ARGV       prefix, worker, ticket (of a worker that waited before; otherwise 0), attempt (to finish; empty: none),
 --            notes (1 if that job may have notes), how (first, again, unsure: see finish), reason (why the job of the
 --            attempt is a dead letter; empty: it is finished)
--- returns    job NOW END, the attempt and the record | parked NOW DUE TICKET | lost, unknown (for the attempt to
---            finish: no job was started then) | foreign
+-- returns    job NOW END, the attempt and the record, which is empty if it is large: then fetch reads it | parked NOW
+--            DUE TICKET | lost, unknown (for the attempt to finish: no job was started then) | foreign
 -- repeated   starts another job, or lets the worker wait twice. So a client sends resync first
 -- wakes      waiting workers, if jobs are due
 -- complexity O(log attempts), O(log workers) if it waits
@@ -68,7 +68,7 @@ if last and (done and flag ~= 'n' or attempt == '') and reason == '' then
       end
       redis.call('HSET', key, 'state', string.format('1 %d 0 %d %d %d %d 0 %d %d -', now, (turn + 1) % 16, ready[1],
         ready[2], ready[3], due, informed))
-      return {string.format('job %d %d', now, till), member, record}
+      return {string.format('job %d %d', now, till), member, #record <= 65536 and record or ''}
     end
     if entry then redis.call('LPUSH', key .. '{ready}' .. level, entry) end
   end
@@ -97,7 +97,7 @@ if parked == 0 and can_start() then
   local member, till, record = start(worker)
   if member then
     save()
-    return {answer('job', till), member, record}
+    return {answer('job', till), member, #record <= 65536 and record or ''}
   end
 end
 if ticket == 0 then ticket = new_number() end
