@@ -145,6 +145,20 @@ BOOST_AUTO_TEST_CASE(a_payload_above_the_default_limit_is_refused)
     BOOST_TEST((queue.async_next(use_future).get().payload() == largest));
 }
 
+BOOST_AUTO_TEST_CASE(workers_wait_again_after_a_reconnect_if_the_database_was_emptied)
+{
+    auto pending = queue.async_next(use_future);
+    // The answer comes after that of the worker.
+    queue.async_counts(use_future).get();
+    server.run({"FLUSHALL"});
+    server.run({"CLIENT", "KILL", "TYPE", "pubsub"});
+    // Adds the job twice if an answer is lost.
+    while (error_of(queue.async_push("x", as_tuple(use_future))))
+    {
+    }
+    BOOST_TEST(pending.get().payload() == "x");
+}
+
 BOOST_AUTO_TEST_CASE(a_payload_can_be_a_described_struct)
 {
     redis::job_queue<thumbnail> thumbnails(*session, "thumbnails");
