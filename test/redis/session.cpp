@@ -810,6 +810,53 @@ BOOST_AUTO_TEST_CASE(rights_that_are_revoked_for_a_moment_lose_no_lock)
     BOOST_TEST(holder->holds());
     restricted.server.run({"ACL", "SETUSER", "app", "+hset"});
     BOOST_TEST(holder->unlock() == error_code());
+    const std::string end = "the server executes commands for turnstile:";
+    BOOST_TEST(until([&] { return contains(client.log(), end); }));
+}
+
+BOOST_AUTO_TEST_CASE(a_refused_lock_is_logged_once_while_another_lock_is_used)
+{
+    const restricted_server restricted;
+    config settings = restricted.settings(undisturbed(restricted.server.url()));
+    settings.claim_lease = settings.lease = 4s;
+    settings.health_check = 1s;
+    settings.renew_fraction = 0.05;
+    lock_client client(settings);
+    const auto holder = client.lock("refused");
+    BOOST_TEST(holder->result() == "held");
+    restricted.server.run({"ACL", "SETUSER", "app", "resetkeys", "~*other*", "~*{sessions}*"});
+    const std::string warning = "the server refuses a command for turnstile:";
+    BOOST_TEST(until([&] { return contains(client.log(), warning); }));
+    // Each renewal is refused, while commands for the other lock succeed.
+    for (int i = 0; i < 3; ++i)
+    {
+        const auto renewals = client.metrics().renewals;
+        BOOST_TEST(until([&] { return client.metrics().renewals > renewals; }));
+        const auto other = client.lock("other");
+        BOOST_TEST(other->result() == "held");
+        BOOST_TEST(other->unlock() == error_code());
+    }
+    BOOST_TEST(until([&] { return holder->is_told_of_loss(); }));
+    const std::string log = client.log();
+    BOOST_TEST(log.find(warning) == log.rfind(warning), log);
+    BOOST_TEST(contains(log, "before a renewal was confirmed (NOPERM"), log);
+}
+
+BOOST_AUTO_TEST_CASE(the_end_of_a_temporary_refusal_is_logged)
+{
+    const redis_server server;
+    config settings = undisturbed(server.url());
+    settings.claim_lease = settings.lease = 60s;
+    settings.health_check = 20s;
+    settings.renew_fraction = 0.05;
+    lock_client client(settings);
+    const auto holder = client.lock("a");
+    BOOST_TEST(holder->result() == "held");
+    server.run({"CONFIG", "SET", "min-replicas-to-write", "1"});
+    BOOST_TEST(until([&] { return contains(client.log(), "NOREPLICAS"); }));
+    server.run({"CONFIG", "SET", "min-replicas-to-write", "0"});
+    BOOST_TEST(
+        until([&] { return contains(client.log(), "the server executes commands again\n"); }));
 }
 
 BOOST_AUTO_TEST_CASE(a_cancelled_waiter_leaves_the_queue_when_its_user_has_the_permission_again)

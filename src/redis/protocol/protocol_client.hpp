@@ -162,6 +162,9 @@ public:
     /// the command; empty if it will not.
     std::string refused(local_time now, std::uint64_t number, std::string_view text);
 
+    /// The first key of each lock that an unanswered command is about.
+    [[nodiscard]] std::vector<std::string> keys_of_command(std::uint64_t number) const;
+
     /// A message has arrived on the wake channel.
     void received(local_time now, std::string_view text);
 
@@ -252,6 +255,7 @@ private:
     void lose(attempt& it, loss_reason why);
     [[nodiscard]] std::string keys_of(lock_id id) const;
     [[nodiscard]] std::string repeated_for(const unanswered_command& sent) const;
+    [[nodiscard]] std::vector<lock_id> locks_of(const unanswered_command& sent) const;
     [[nodiscard]] local_time margin_of(local_time span) const;
     [[nodiscard]] local_time usable_time(local_time span) const;
     [[nodiscard]] local_time renewal_delay(local_time span) const;

@@ -226,14 +226,27 @@ void protocol_client::send_singly(const unanswered_command& sent)
 /// The keys of the locks for which the client will repeat a refused command.
 std::string protocol_client::repeated_for(const unanswered_command& sent) const
 {
+    const std::vector<lock_id> locks = locks_of(sent);
+    if (locks.empty())
+        return {};
+    const std::string first = keys_of(locks[0]);
+    return locks.size() == 1 ? first : first + " and " + std::to_string(locks.size() - 1) + " more";
+}
+
+/// The locks that a command is about, in the order of its ids, without those that need it no more.
+std::vector<lock_id> protocol_client::locks_of(const unanswered_command& sent) const
+{
+    std::vector<lock_id> result;
     if (sent.op == operation::nudge)
-        return locks_.contains(sent.lock) ? keys_of(sent.lock) : std::string();
-    std::string first;
-    std::size_t left = 0;
+    {
+        if (locks_.contains(sent.lock))
+            result.push_back(sent.lock);
+        return result;
+    }
     const auto note = [&](const auto& those, std::uint64_t id)
     {
-        if (const auto found = those.find(id); found != those.end() && left++ == 0)
-            first = keys_of(found->second.lock);
+        if (const auto found = those.find(id); found != those.end())
+            result.push_back(found->second.lock);
     };
     for (const std::uint64_t id : sent.ids)
         if (sent.op == operation::count || sent.op == operation::notify)
@@ -244,7 +257,16 @@ std::string protocol_client::repeated_for(const unanswered_command& sent) const
                  found != attempts_.end() &&
                  (sent.op == operation::cancel || found->second.current != phase::cancelling))
             note(attempts_, id);
-    return left < 2 ? first : first + " and " + std::to_string(left - 1) + " more";
+    return result;
+}
+
+std::vector<std::string> protocol_client::keys_of_command(std::uint64_t number) const
+{
+    std::vector<std::string> result;
+    if (const unanswered_command* const found = unanswered_.find(number))
+        for (const lock_id id : locks_of(*found))
+            result.push_back(locks_.at(id).all_keys.texts()[0]);
+    return result;
 }
 
 /// The keys of a lock, for logs.

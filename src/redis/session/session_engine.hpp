@@ -204,7 +204,10 @@ private:
     void refused(std::uint64_t number, const std::string& error);
     [[nodiscard]] std::string explained(const std::string& error) const;
     void report(error_code code, const std::string& keys, const std::string& text);
-    void log_failure(std::string text);
+    void note_refusal(const std::string& key, const std::string& keys, const std::string& error);
+    void end_refusal(const std::string& key);
+    void end_refusals(std::uint64_t number, operation op);
+    void log_failure(std::string text, log_level level = log_level::error);
     void report_loss(held_lock& held, const std::string& why) const;
     [[nodiscard]] std::string reason_of(const lost& what, const std::string& key) const;
     void wake_at(std::optional<local_time> when);
@@ -260,9 +263,10 @@ private:
     bool is_hopeless_ = false;
     // Whether the previous connection led to another server, or to this server before a restart.
     bool is_other_server_ = false;
-    // The error of a command that is being repeated, until the server executes commands again.
-    std::string refusal_;
-    // The errors that were reported in the present minute, and the end of that minute.
+    // The errors of commands that are being repeated, by the first key of the lock that such a command is about. A
+    // temporary refusal is not about a lock, and has the key "".
+    std::map<std::string, std::string> refusals_;
+    // The lines that were reported in the present minute, and the end of that minute.
     std::set<std::string> reports_;
     local_time reports_end_{};
     bool is_closed_ = false;

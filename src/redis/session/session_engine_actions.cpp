@@ -165,9 +165,8 @@ void session_engine::perform(command& what)
                      request_word{what.arguments.encoded(), what.arguments.size()},
                      [self = shared_from_this(), number = what.number, op = what.op](reply answer)
                      {
-                         // A `count` may only read, which a server allows even if it refuses writes.
-                         if (answer.result == reply::status::ok && op != operation::count)
-                             self->refusal_.clear();
+                         if (answer.result == reply::status::ok)
+                             self->end_refusals(number, op);
                          self->on_reply(number, std::move(answer));
                      });
 }
@@ -251,11 +250,13 @@ std::string session_engine::reason_of(const lost& what, const std::string& key) 
         const auto end =
             std::chrono::system_clock::to_time_t(std::chrono::system_clock::now() - ago);
         const std::string trouble = connection_.trouble();
+        const auto own = refusals_.find(key);
+        const auto refusal = own != refusals_.end() ? own : refusals_.find("");
         return fmt::format("its lease expired at {:%FT%TZ} before a renewal was confirmed ({})",
                            fmt::gmtime(end),
-                           !trouble.empty()    ? trouble
-                           : !refusal_.empty() ? explained(refusal_)
-                                               : "the server did not answer in time");
+                           !trouble.empty()             ? trouble
+                           : refusal != refusals_.end() ? explained(refusal->second)
+                                                        : "the server did not answer in time");
     }
     if (what.reason == loss_reason::broken)
         return "an operator has broken " + key;

@@ -258,20 +258,50 @@ void session_engine::on_answer(std::uint64_t number, reply answer)
 void session_engine::gates_answered(const reply& answer)
 {
     if (answer.result == reply::status::ok)
-        refusal_.clear();
-    else if (is_transient(answer.error) && std::exchange(refusal_, answer.error) != answer.error)
-        log(log_level::warning,
-            "the server refuses a command: " + answer.error + " (trying again)");
+        end_refusal("");
+    else if (is_transient(answer.error))
+        note_refusal("", "", answer.error);
 }
 
 /// Informs the client, and logs a refusal that leads to a repetition.
 void session_engine::refused(std::uint64_t number, const std::string& error)
 {
+    const std::vector<std::string> about = client_.keys_of_command(number);
     const std::string keys = client_.refused(boot_time(), number, error);
-    if (keys.empty() || std::exchange(refusal_, error) == error)
+    if (!keys.empty())
+        note_refusal(is_transient(error) ? "" : about.empty() ? "" : about[0], keys, error);
+}
+
+/// Logs a refusal, but not each repetition.
+void session_engine::note_refusal(const std::string& key, const std::string& keys,
+                                  const std::string& error)
+{
+    // Nothing ends the refusal of a lock that is not used again.
+    constexpr std::size_t limit = 1000;
+    if (refusals_.size() == limit)
+        refusals_.clear();
+    if (std::exchange(refusals_[key], error) != error)
+        log_failure("the server refuses a command" + (keys.empty() ? "" : " for " + keys) + ": " +
+                        explained(error) + " (trying again)",
+                    log_level::warning);
+}
+
+void session_engine::end_refusal(const std::string& key)
+{
+    if (refusals_.erase(key) != 0)
+        log_failure("the server executes commands" + (key.empty() ? "" : " for " + key) + " again",
+                    log_level::warning);
+}
+
+/// Called when the server has executed a command.
+void session_engine::end_refusals(std::uint64_t number, operation op)
+{
+    // A `count` or a `nudge` may only read, which a server allows even if it refuses writes.
+    if (refusals_.empty() || op == operation::count || op == operation::nudge)
         return;
-    log(log_level::warning,
-        "the server refuses a command for " + keys + ": " + explained(error) + " (trying again)");
+    end_refusal("");
+    for (const std::string& key : client_.keys_of_command(number))
+        end_refusal(key);
 }
 
 /// A server's error, with the remedy if it is known.
@@ -290,9 +320,9 @@ void session_engine::report(error_code code, const std::string& keys, const std:
                     (text.empty() ? code.message() : explained(text)));
 }
 
-/// Logs the failure of an operation, but not the same one twice within a minute: programs often repeat an operation
-/// that has failed.
-void session_engine::log_failure(std::string text)
+/// Logs the failure of an operation or a command, but not the same one twice within a minute: programs often repeat an
+/// operation that has failed.
+void session_engine::log_failure(std::string text, log_level level)
 {
     constexpr local_time span = std::chrono::minutes(1);
     constexpr std::size_t limit = 1000;
@@ -304,7 +334,7 @@ void session_engine::log_failure(std::string text)
     }
     const auto [line, is_new] = reports_.insert(std::move(text));
     if (is_new)
-        log(log_level::error, *line);
+        log(level, *line);
 }
 
 // --- results of the replica watch ---------------------------------------------------------------
