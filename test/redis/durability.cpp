@@ -165,6 +165,19 @@ BOOST_AUTO_TEST_CASE(a_server_without_information_about_its_replicas_fails_the_g
     BOOST_TEST(until([&] { return lock_view(server, "a").owner().empty(); }));
 }
 
+BOOST_AUTO_TEST_CASE(the_log_distinguishes_the_connection_for_acknowledgements)
+{
+    const deployment d;
+    lock_client client(patient(d.master.url()));
+    client.choose("a", mutex_options().durability(1, 60s));
+    BOOST_TEST(client.lock("a")->result() == "held");
+    d.master.run({"CLIENT", "KILL", "TYPE", "pubsub"});
+    const auto appears = [&](const std::string& text)
+    { return until([&] { return client.log().find(text) != std::string::npos; }); };
+    BOOST_TEST(appears("for acknowledgements of replicas: lost the connection to"), client.log());
+    BOOST_TEST(appears("for acknowledgements of replicas: connected to"), client.log());
+}
+
 BOOST_AUTO_TEST_CASE(acknowledgements_are_requested_again_over_the_next_connection)
 {
     const deployment d;

@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <array>
+#include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -13,12 +15,25 @@
 
 namespace turnstile::redis::detail {
 
+namespace {
+
+/// The settings of the second connection. Its lines in the log differ from those of the session's own connection.
+config for_acknowledgements(config settings)
+{
+    if (settings.logger)
+        settings.logger = [log = std::move(settings.logger)](log_level level, std::string_view text)
+        { log(level, "for acknowledgements of replicas: " + std::string(text)); };
+    return settings;
+}
+
+}  // namespace
+
 replica_watch::replica_watch(const boost::asio::any_io_executor& strand, const config& settings,
                              std::uint64_t nonce, observer& who)
     : observer_(&who)
     , channel_of_([prefix = wake_prefix(settings.prefix, settings.database), nonce](
                       std::uint64_t incarnation) { return prefix + wake_name(nonce, incarnation); })
-    , connection_(strand, settings, channel_of_, *this)
+    , connection_(strand, for_acknowledgements(settings), channel_of_, *this)
     , slice_(
           std::to_string(std::max<std::int64_t>(settings.effective_health_check().count() / 2, 1)))
 {
