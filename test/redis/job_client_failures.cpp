@@ -446,6 +446,64 @@ BOOST_AUTO_TEST_CASE(a_refused_command_ends_its_request_or_call)
     BOOST_TEST(machine.is_idle());
 }
 
+// The rights of the user may return before the worker learns of what is due in another way.
+BOOST_AUTO_TEST_CASE(a_waiting_request_asks_until_the_server_no_longer_refuses)
+{
+    connect();
+    wait();
+    receive("job q due " + clock() + ' ' + clock(1s));
+    pass(1001ms);
+    for (int i = 0; i < 3; ++i)
+    {
+        BOOST_TEST(sent() == "renew");
+        // A message of another session does not lead to more commands.
+        receive("job q due " + clock() + ' ' + clock(1s));
+        refuse("NOPERM no");
+        BOOST_TEST(sent() == "");
+        pass(100ms);
+    }
+    BOOST_TEST(sent() == "renew");
+    answer({"ok " + clock(10s) + " 0"});
+    pass(1min);
+    BOOST_TEST(sent() == "");
+    BOOST_TEST(refused.empty());
+}
+
+BOOST_AUTO_TEST_CASE(a_waiting_request_asks_although_the_last_attempt_has_ended)
+{
+    connect();
+    const job_attempt_id name = start();
+    wait();
+    receive("job q due " + clock() + ' ' + clock());
+    pass(1ms);
+    BOOST_TEST(sent() == "renew");
+    refuse("NOPERM no");
+    finish(name);
+    pass(100ms);
+    BOOST_TEST(sent() == "finish renew");
+}
+
+BOOST_AUTO_TEST_CASE(waiting_requests_of_a_damaged_queue_end)
+{
+    connect();
+    const job_request_id request = wait();
+    const job_request_id cancelled = wait();
+    const job_request_id asking = take();
+    cancel(cancelled);
+    receive("job q due " + clock() + ' ' + clock());
+    pass(1ms);
+    BOOST_TEST_REQUIRE(sent() == "take cancel renew");
+    std::swap(commands[0], commands[2]);
+    refuse("ERR user_script:37: attempt to perform arithmetic");
+    BOOST_TEST_REQUIRE(refused.size() == 1U);
+    BOOST_TEST(refused[0].request == request);
+    BOOST_CHECK(refused[0].result == job_result::damaged);
+    BOOST_TEST(sent() == "cancel take");
+    answer({"ok " + clock() + " 0"});
+    answer(job(asking));
+    BOOST_TEST(granted.size() == 1U);
+}
+
 // Until the server confirms the cancellation, it may grant the worker a job.
 BOOST_AUTO_TEST_CASE(a_refused_cancellation_is_repeated)
 {

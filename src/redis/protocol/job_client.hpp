@@ -319,6 +319,7 @@ private:
     unanswered_command remove_unanswered(
         std::map<std::uint64_t, unanswered_command>::iterator which);
     void on_take(const unanswered_command& sent, const std::vector<std::string>& answer);
+    void renewal_refused(job_queue_id id, job_result result, std::string_view text);
     void on_renewal(const unanswered_command& sent, const std::vector<std::string>& answer);
     void on_resync(const unanswered_command& sent, const std::vector<std::string>& answer);
     void on_grant(job_queue_id whose, server_time shown, std::string_view text);

@@ -220,28 +220,22 @@ void job_client::refused(local_time now, std::uint64_t number, std::string_view 
     if (found == unanswered_.end())
         return;
     const unanswered_command sent = remove_unanswered(found);
-    const auto place = queues_.find(sent.queue);
-    if (place == queues_.end())
+    if (!queues_.contains(sent.queue))
         return;
-    queue_state& queue = place->second;
+    const job_result result = refusal_of(text);
     if (sent.op == job_operation::renew)
-        queue.forget_renewal();
+        return renewal_refused(sent.queue, result, text);
     // Until the server confirms a cancellation, it may still grant the worker a job.
-    if (is_transient(text) || sent.op == job_operation::cancel ||
-        (sent.op == job_operation::renew && !queue.attempts.empty()))
+    if (is_transient(text) || sent.op == job_operation::cancel)
     {
         delayed_.emplace(now + retry_interval, sent);
         return;
     }
-    const job_result result = refusal_of(text);
     switch (sent.op)
     {
     case job_operation::take:
     case job_operation::fetch:
         return end_request(sent.whose, result, text);
-    case job_operation::renew:
-        queue.asked_for = 0;
-        return forget_if_unused(sent.queue);
     case job_operation::resync:
         for (const job_request_id each : sent.others)
             end_request(each, result, text);
@@ -255,6 +249,34 @@ void job_client::refused(local_time now, std::uint64_t number, std::string_view 
     if (whose->second.awaited)
         actions_.emplace_back(job_answered{whose->first, result, std::string(text), {}});
     erase(calls_, whose);
+}
+
+/// A lease may still be renewed in time, and waiting requests rely on renewals for what is due. So a renewal is repeated
+/// as long as there are any. If the keys are damaged, waiting requests end, because the server cannot serve them.
+void job_client::renewal_refused(job_queue_id id, job_result result, std::string_view text)
+{
+    queue_state& queue = queues_.at(id);
+    queue.forget_renewal();
+    bool is_needed = is_transient(text) || !queue.attempts.empty();
+    for (auto next = requests_.begin(); next != requests_.end();)
+    {
+        const auto& [name, each] = *next++;
+        if (each.queue != id)
+            continue;
+        if (result != job_result::refused && each.waits && !each.cancelled && each.fetched.empty())
+            end_request(name, result, text);
+        else
+            is_needed = true;
+    }
+    if (!is_needed)
+    {
+        queue.asked_for = 0;
+        return forget_if_unused(id);
+    }
+    // Nothing else reminds the client of what is due.
+    local_time& again = queue.asked_for != 0 ? queue.ask_at : queue.renew_at;
+    again = now_ + retry_interval;
+    wake(queue, again);
 }
 
 }  // namespace turnstile::redis::detail

@@ -188,10 +188,6 @@ void job_client::resend(const unanswered_command& sent)
         to_fetch_.push_front(sent.whose);
         send_fetches();
         break;
-    case job_operation::renew:
-        if (queues_.contains(sent.queue))
-            send_renewal(sent.queue);
-        break;
     case job_operation::resync:
         send_resync(sent.queue);
         break;
