@@ -8,9 +8,11 @@
 #include <algorithm>
 #include <array>
 #include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/as_tuple.hpp>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/asio/bind_executor.hpp>
+#include <boost/asio/cancel_after.hpp>
 #include <boost/asio/cancellation_signal.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/deferred.hpp>
@@ -22,9 +24,11 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/require.hpp>
+#include <boost/asio/steady_timer.hpp>
 #include <boost/asio/strand.hpp>
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/thread_pool.hpp>
+#include <boost/asio/use_awaitable.hpp>
 #include <boost/test/unit_test.hpp>
 #include <chrono>
 #include <cstddef>
@@ -33,14 +37,18 @@
 #include <optional>
 #include <support/manual_clock.hpp>
 #include <support/owning_executor.hpp>
+#include <turnstile/async_lock_all.hpp>
 #include <turnstile/async_mutex.hpp>
 #include <turnstile/async_semaphore.hpp>
 #include <turnstile/barrier.hpp>
 #include <turnstile/condition.hpp>
 #include <turnstile/event.hpp>
+#include <turnstile/job_queue.hpp>
 #include <turnstile/latch.hpp>
 #include <turnstile/monitor.hpp>
 #include <turnstile/shared_mutex.hpp>
+#include <turnstile/with_job.hpp>
+#include <turnstile/with_lock.hpp>
 #include <utility>
 #include <vector>
 
@@ -514,6 +522,58 @@ void end_with_context()
 }
 
 }  // namespace
+
+BOOST_AUTO_TEST_CASE(a_waiting_coroutine_keeps_no_executor_of_the_object)
+{
+    // A copy would be destroyed with the coroutine, perhaps after the context.
+    const auto context = std::make_shared<asio::io_context>();
+    const owning_executor executor(context);
+    turnstile::basic_async_mutex<owning_executor> mutex(executor);
+    turnstile::basic_async_mutex<owning_executor> other(executor);
+    turnstile::basic_async_semaphore<owning_executor> semaphore(executor, 1);
+    turnstile::basic_monitor<int, owning_executor> monitor(executor);
+    turnstile::basic_job_queue<int, owning_executor> jobs(executor);
+    turnstile::condition changed(other);
+    auto never = monitor.make_condition();
+    const auto guard = mutex.try_lock();
+    const auto permit = semaphore.try_acquire(1);
+    const auto check = [&](auto wait)
+    {
+        const long before = context.use_count();
+        {
+            asio::io_context mine;
+            asio::co_spawn(mine, wait(), asio::detached);
+            mine.poll();
+            BOOST_TEST(!mine.stopped());
+            BOOST_TEST(context.use_count() == before);
+        }
+        BOOST_TEST(context.use_count() == before);
+    };
+    using task = asio::awaitable<void>;
+    const auto body = [](auto&) {};
+    check([&]() -> task { co_await turnstile::with_lock(mutex, body); });
+    check([&]() -> task { co_await turnstile::with_lock(mutex, body, asio::as_tuple); });
+    check([&]() -> task { co_await turnstile::with_lock(mutex, body, asio::use_awaitable); });
+    check([&]() -> task { co_await turnstile::with_permit(semaphore, 1, body); });
+    check([&]() -> task { co_await turnstile::async_lock_all(mutex, other, asio::use_awaitable); });
+    check([&]() -> task { co_await jobs.async_next(); });
+    check([&]() -> task { co_await turnstile::with_job(jobs, body); });
+    check(
+        [&]() -> task
+        {
+            asio::steady_timer timer(co_await asio::this_coro::executor);
+            co_await mutex.async_lock(asio::cancel_after(timer, 1h));
+        });
+    check(
+        [&]() -> task
+        {
+            auto held = co_await other.async_lock();
+            co_await changed.async_wait(held, [] { return false; });
+        });
+    const auto wait = [&](auto& section) -> task
+    { co_await section.async_wait(never, [](const int& n) { return n > 0; }); };
+    check([&]() -> task { co_await monitor.async_with(wait); });
+}
 
 BOOST_AUTO_TEST_CASE(a_mutex_may_hold_the_last_executor_that_keeps_its_context)
 {

@@ -19,7 +19,8 @@
 namespace turnstile::detail {
 
 /// Starts a composed operation. Unlike async_compose() alone, it holds work only on the handler's
-/// executor, since the context of the object may be destroyed before the operation ends.
+/// executor, since the context of the object may be destroyed before the operation ends. For the same
+/// reason, the start moves the executor out; see initiate_wait.
 template <class Signature, class Executor>
 class initiate_composed
 {
@@ -34,13 +35,20 @@ public:
     [[nodiscard]] const executor_type& get_executor() const noexcept { return executor_; }
 
     template <class Handler, class Implementation>
-    void operator()(Handler&& handler, Implementation implementation) const
+    void operator()(Handler&& handler, Implementation implementation) &&
     {
-        auto own = routed<can_post>(std::forward<Handler>(handler), executor_);
+        const Executor fallback = std::move(executor_);
+        auto own = routed<can_post>(std::forward<Handler>(handler), fallback);
         using handler_type = decltype(own);
-        const auto executor = boost::asio::get_associated_executor(own, executor_);
+        const auto executor = boost::asio::get_associated_executor(own, fallback);
         boost::asio::async_compose<handler_type, Signature>(std::move(implementation), own,
                                                             executor);
+    }
+
+    template <class Handler, class Implementation>
+    void operator()(Handler&& handler, Implementation implementation) const&
+    {
+        initiate_composed (*this)(std::forward<Handler>(handler), std::move(implementation));
     }
 
 private:
@@ -59,11 +67,11 @@ void call_immediately(Self& self, Args... args)
 }
 
 template <class Signature, class Implementation, class Executor, class CompletionToken>
-auto start_composed(Implementation implementation, const Executor& executor,
-                    CompletionToken&& token)
+auto start_composed(Implementation implementation, Executor executor, CompletionToken&& token)
 {
     return boost::asio::async_initiate<CompletionToken, Signature>(
-        initiate_composed<Signature, Executor>(executor), token, std::move(implementation));
+        initiate_composed<Signature, Executor>(std::move(executor)), token,
+        std::move(implementation));
 }
 
 }  // namespace turnstile::detail

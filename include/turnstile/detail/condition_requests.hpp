@@ -163,13 +163,11 @@ public:
         // An executor without a context has no timer. Then the executor of the mutex runs it.
         if constexpr (Limit::template accepts<std::decay_t<decltype(self.get_executor())>>::value)
         {
-            const initiate_wait begin(self.get_executor());
-            begin(std::move(self), request, limit);
+            initiate_wait(self.get_executor())(std::move(self), request, limit);
         }
         else
         {
-            const initiate_wait begin(request.queue().executor_or_system());
-            begin(std::move(self), request, limit);
+            initiate_wait(request.queue().executor_or_system())(std::move(self), request, limit);
         }
     }
 

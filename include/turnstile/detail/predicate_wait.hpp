@@ -164,7 +164,8 @@ public:
     auto operator()(CompletionToken&& token) &&
     {
         return start_composed<signature>(implementation(std::move(sleep_), std::move(predicate_)),
-                                         executor_, std::forward<CompletionToken>(token));
+                                         std::move(executor_),
+                                         std::forward<CompletionToken>(token));
     }
 
     template <boost::asio::completion_token_for<signature> CompletionToken>
@@ -184,7 +185,7 @@ public:
     void sleep(Handler&& handler, std::exception_ptr& thrown) &&
     {
         start_composed<signature>(implementation(std::move(sleep_), std::move(predicate_), thrown),
-                                  executor_, std::forward<Handler>(handler));
+                                  std::move(executor_), std::forward<Handler>(handler));
     }
 
 private:

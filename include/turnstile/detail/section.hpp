@@ -348,7 +348,8 @@ private:
     Body body_;
 };
 
-/// Starts a section. Acquire(object, handler) starts the operation that yields the ownership.
+/// Starts a section. Acquire(object, handler) starts the operation that yields the ownership. The
+/// start moves the executor out; see initiate_wait.
 template <class Executor, class Ownership>
 class initiate_section
 {
@@ -363,11 +364,19 @@ public:
     [[nodiscard]] const executor_type& get_executor() const noexcept { return executor_; }
 
     template <class Handler, class Acquire, class Body>
-    void operator()(Handler&& handler, Acquire acquire, Body body) const
+    void operator()(Handler&& handler, Acquire acquire, Body body) &&
     {
-        auto own = routed<can_post>(std::forward<Handler>(handler), executor_);
+        const Executor executor = std::move(executor_);
+        auto own = routed<can_post>(std::forward<Handler>(handler), executor);
         acquire(section_handler<decltype(own), Ownership, Body, Executor>(
-            std::move(own), std::move(body), executor_));
+            std::move(own), std::move(body), executor));
+    }
+
+    template <class Handler, class Acquire, class Body>
+    void operator()(Handler&& handler, Acquire acquire, Body body) const&
+    {
+        initiate_section (*this)(std::forward<Handler>(handler), std::move(acquire),
+                                 std::move(body));
     }
 
 private:

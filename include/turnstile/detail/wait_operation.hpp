@@ -433,6 +433,9 @@ struct no_limit
 };
 
 /// Starts a request for a completion handler. Has an executor, because cancel_after() needs one.
+///
+/// Asio keeps an initiation in the frame of a coroutine until the operation ends. The context of the
+/// executor may be destroyed before, so the start moves the executor out.
 template <class Executor>
 class initiate_wait
 {
@@ -447,15 +450,22 @@ public:
     [[nodiscard]] const executor_type& get_executor() const noexcept { return executor_; }
 
     template <class Handler, class Request, class Limit>
-    void operator()(Handler&& handler, Request request, const Limit& limit) const
+    void operator()(Handler&& handler, Request request, const Limit& limit) &&
     {
-        auto own = routed<Limit::template accepts>(std::forward<Handler>(handler), executor_);
+        const Executor executor = std::move(executor_);
+        auto own = routed<Limit::template accepts>(std::forward<Handler>(handler), executor);
         attempt_base attempt;
         if (try_start_for_handler(request, attempt))
-            complete_immediately(request, attempt, std::move(own), executor_);
+            complete_immediately(request, attempt, std::move(own), executor);
         else if constexpr (!Request::never_waits)
             Limit::template waiter_type<Request, decltype(own), Executor>::start(
-                request, std::move(own), executor_, limit);
+                request, std::move(own), executor, limit);
+    }
+
+    template <class Handler, class Request, class Limit>
+    void operator()(Handler&& handler, Request request, const Limit& limit) const&
+    {
+        initiate_wait (*this)(std::forward<Handler>(handler), std::move(request), limit);
     }
 
 private:
