@@ -440,6 +440,22 @@ BOOST_AUTO_TEST_CASE(a_disconnected_attempt_is_lost_at_its_time_limit)
     BOOST_TEST(lost == std::vector<job_attempt_id>{name}, boost::test_tools::per_element());
 }
 
+// The answer with its ticket was lost.
+BOOST_AUTO_TEST_CASE(a_request_learns_its_position_after_a_reconnect)
+{
+    connect();
+    const job_request_id first = wait();
+    take();
+    take();
+    disconnect();
+    connect(2);
+    answer({"ok " + clock() + " 0", "0 57 58", attempt(first), clock(15s), "2 payload"});
+    BOOST_TEST(granted.size() == 1U);
+    BOOST_TEST_REQUIRE(sent() == "take take");
+    BOOST_TEST(commands[0].arguments.at(2) == "57");
+    BOOST_TEST(commands[1].arguments.at(2) == "58");
+}
+
 BOOST_AUTO_TEST_CASE(a_reconnect_asks_for_grants_that_got_lost)
 {
     connect();
@@ -449,7 +465,7 @@ BOOST_AUTO_TEST_CASE(a_reconnect_asks_for_grants_that_got_lost)
     disconnect();
     connect(2);
     BOOST_TEST(sent() == "resync");
-    answer({"ok " + clock() + " 0", attempt(granted_one), clock(15s), "2 x"});
+    answer({"ok " + clock() + " 0", "42 43", attempt(granted_one), clock(15s), "2 x"});
     BOOST_TEST(granted.at(0).request == granted_one);
     BOOST_TEST(sent() == "take");
     // The other one keeps its ticket.
@@ -488,7 +504,7 @@ BOOST_AUTO_TEST_CASE(a_worker_that_was_granted_a_job_is_not_dropped)
     // The request with the same number waits again, because the payload cannot be read.
     bury();
     BOOST_TEST(sent() == "resync take");
-    answer({"ok " + clock() + " 0", attempt(id), clock(15s), "2 x"});
+    answer({"ok " + clock() + " 0", "0", attempt(id), clock(15s), "2 x"});
     BOOST_TEST(granted.empty());
     BOOST_TEST(sent() == "take");
 }

@@ -935,6 +935,17 @@ BOOST_AUTO_TEST_CASE(a_worker_keeps_its_position_when_it_reconnects)
     TEST_WORDS(heard(), "w:c#1 grant 2 x", "w:b#1 due");
 }
 
+// The answer to the first command of a request may be lost with its connection.
+BOOST_AUTO_TEST_CASE(a_session_that_reconnects_learns_its_positions)
+{
+    const std::string ticket =
+        word(call("take", {"w:", "a#1.1/15000", "0", "", "", "first", ""})[0], 3);
+    resync("a", {"7", "", "1", "a#1.1/15000", "2", "a#1.2/15000"});
+    BOOST_TEST(tickets == "0 " + ticket + " 0");
+    resync("a", {"1", "a#1.1/15000"});
+    BOOST_TEST(tickets == "0");
+}
+
 BOOST_AUTO_TEST_CASE(a_queue_of_another_layout_is_not_changed)
 {
     push("x");

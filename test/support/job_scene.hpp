@@ -63,12 +63,14 @@ public:
         all.erase(all.begin());
         return all;
     }
+    /// The grants. Afterwards, `tickets` are those of the requests.
     words resync(const std::string& nonce, const words& requests)
     {
         words arguments{"w:", nonce};
         arguments.insert(arguments.end(), requests.begin(), requests.end());
         words all = call("resync", arguments);
-        all.erase(all.begin());
+        tickets = all.at(1);
+        all.erase(all.begin(), all.begin() + 2);
         return all;
     }
     /// Returns the answer without its time.
@@ -139,6 +141,7 @@ public:
 
     std::string attempt;
     std::string record;
+    std::string tickets;
     /// Whether the caller of the last script has to send a renewal.
     bool has_more = false;
 

@@ -178,7 +178,7 @@ void job_client::on_resync(const unanswered_command& sent, const std::vector<std
         const auto found = requests_.find(id);
         return found != requests_.end() && found->second.resyncs ? found : requests_.end();
     };
-    for (std::size_t i = 1; i + 2 < answer.size(); i += 3)
+    for (std::size_t i = 2; i + 2 < answer.size(); i += 3)
     {
         const auto worker =
             parse_waiter_id(job_word(answer[i], 5).substr(0, job_word(answer[i], 5).find('/')));
@@ -191,12 +191,16 @@ void job_client::on_resync(const unanswered_command& sent, const std::vector<std
         else if (found->second.fetched.empty())
             start_fetch(found->first, answer[i]);
     }
+    std::string_view tickets = answer.size() > 1 ? answer[1] : std::string_view();
     for (const job_request_id id : sent.others)
     {
+        const std::string_view ticket = take_job_word(tickets);
         const auto found = resynced(id);
         if (found == requests_.end())
             continue;
         found->second.resyncs = false;
+        if (job_number(ticket) != 0)
+            found->second.ticket = ticket;
         if (!found->second.cancelled)
         {
             send_take(id);
