@@ -481,6 +481,7 @@ BOOST_AUTO_TEST_CASE(dropped_workers_wait_again)
     const job_request_id second = wait();
     take();
     receive("job q dropped " + clock());
+    receive("job q dropped " + clock());
     BOOST_TEST(sent() == "take resync");
     // The last worker does not wait yet, so its command is executed later.
     BOOST_TEST(commands[1].arguments.size() == 6U);

@@ -233,12 +233,31 @@ BOOST_AUTO_TEST_CASE(workers_of_a_connection_that_let_a_lease_expire_wait_no_lon
     TEST_WORDS(heard(), "w:a#1 grant 2 x", "w:a#1 due", "w:b#1 due");
     pass(15s);
     renew({});
-    TEST_WORDS(heard(), "w:a#1 lost", "w:a#1 dropped", "w:b#1 grant 2 x");
+    TEST_WORDS(heard(), "w:a#1 dropped", "w:a#1 lost", "w:b#1 grant 2 x");
     push("y");
     BOOST_TEST(heard().empty());
     BOOST_TEST(resync("a", {"2", "a#1.2/15000"}).empty());
     BOOST_TEST(take("a#1.2") == "job");
     BOOST_TEST(record == "2 y");
+}
+
+// More of them than a script looks at.
+BOOST_AUTO_TEST_CASE(many_workers_of_a_suspended_process_use_up_one_attempt)
+{
+    for (int i = 1; i <= 200; ++i)
+        take("a#1." + std::to_string(i));
+    take("b#1.1");
+    push("x");
+    TEST_WORDS(heard(), "w:a#1 grant 2 x", "w:a#1 due", "w:b#1 due");
+    pass(15s);
+    renew({});
+    TEST_WORDS(heard(), "w:a#1 dropped", "w:a#1 due", "w:b#1 due");
+    for (int i = 0; i < 5 && has_more; ++i)
+        renew({});
+    TEST_WORDS(heard(), "w:a#1 dropped", "w:a#1 lost", "w:b#1 grant 2 x");
+    BOOST_TEST(!has_more);
+    BOOST_TEST(counts() == "0010");
+    BOOST_TEST(word(list("active").at(0), 2) == "2");
 }
 
 BOOST_AUTO_TEST_CASE(workers_of_a_job_that_takes_too_long_wait_on)
@@ -428,14 +447,17 @@ BOOST_AUTO_TEST_CASE(four_sessions_learn_when_a_job_is_due)
     for (const char* each : {"a#1.1", "b#1.1", "c#1.1", "d#1.1", "e#1.1"})
         take(each);
     push("x", '2', 1000);
-    TEST_WORDS(heard(), "w:a#1 due", "w:b#1 due", "w:c#1 due", "w:d#1 due");
+    TEST_WORDS(heard(), "w:a#1 due", "w:e#1 due", "w:b#1 due", "w:d#1 due");
 }
 
 BOOST_AUTO_TEST_CASE(disconnected_workers_do_not_hide_a_due_time_from_others)
 {
     for (int i = 0; i < 200; ++i)
+    {
         take("x#1." + std::to_string(i));
-    take("a#1.1");
+        if (i == 100)
+            take("a#1.1");
+    }
     push("x", '2', 1000);
     for (int i = 0; i < 5 && has_more; ++i)
         renew({});
@@ -452,6 +474,16 @@ BOOST_AUTO_TEST_CASE(the_workers_of_one_process_do_not_hide_a_due_time_from_othe
     for (int i = 1; i <= 5; ++i)
         take("x#1." + std::to_string(i));
     for (int i = 1; i <= 5; ++i)
+        take("a#1." + std::to_string(i));
+    take("b#1.1");
+    push("x", '2', 1000);
+    TEST_WORDS(heard(), "w:b#1 due", "w:a#1 due");
+}
+
+// The process may be suspended.
+BOOST_AUTO_TEST_CASE(many_workers_of_one_process_do_not_hide_a_due_time_from_later_ones)
+{
+    for (int i = 1; i <= 100; ++i)
         take("a#1." + std::to_string(i));
     take("b#1.1");
     push("x", '2', 1000);

@@ -166,10 +166,13 @@ void job_client::send_resync(job_queue_id id)
 /// Lets all requests wait again that the server may have dropped.
 void job_client::resync_workers(job_queue_id id)
 {
+    bool is_new = false;
     for (auto& [name, each] : requests_)
         if (each.queue == id && each.waits && each.fetched.empty() && !each.cancelled)
-            each.resyncs = true;
-    send_resync(id);
+            is_new = !std::exchange(each.resyncs, true) || is_new;
+    // The server may drop many workers in several steps.
+    if (is_new)
+        send_resync(id);
 }
 
 void job_client::resend(const unanswered_command& sent)

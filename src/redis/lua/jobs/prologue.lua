@@ -232,10 +232,11 @@ local function fate(member, how, finishes)
 end
 
 -- A connection that let a lease expire may belong to a suspended process, and each of its workers would use up an
--- attempt. So those among the first ones wait no longer. The session learns of this, and lets them wait again.
+-- attempt. So those among the first ones wait no longer. The session learns of this, and lets them wait again. Returns
+-- whether there may be more of them.
 local function drop_workers(unresponsive)
-  local dropped = {}
-  for _, worker in ipairs(redis.call('ZRANGE', key .. '{idle}', 0, looks_at - 1)) do
+  local dropped, first = {}, redis.call('ZRANGE', key .. '{idle}', 0, looks_at - 1)
+  for _, worker in ipairs(first) do
     local whose = channel(worker)
     if unresponsive[whose] then
       redis.call('ZREM', key .. '{idle}', worker)
@@ -243,6 +244,7 @@ local function drop_workers(unresponsive)
     end
   end
   for whose in pairs(dropped) do publish(whose, 'job ' .. key .. ' dropped ' .. text(now)) end
+  return next(dropped) and parked > 0 and #first == looks_at
 end
 
 -- Ends the attempts whose leases have expired, and moves the jobs whose delays have ended. Then also forgets the losses
@@ -250,19 +252,24 @@ end
 local function do_what_is_due()
   if due == 0 or due > now then return end
   local over = redis.call('ZRANGEBYSCORE', key .. '{active}', '-inf', text(now), 'LIMIT', 0, looks_at)
-  local unresponsive = {}
+  local endings, unresponsive = {}, {}
+  for i, each in ipairs(over) do
+    local limit, worker = string.match(each, '^%d+ %d+ %d+ .. (%d+) (.*)$')
+    -- If the time limit has not cut the lease, the worker crashed before the limit, even if both are over now.
+    local is_cut = limit ~= '0' and redis.call('ZSCORE', key .. '{active}', each) + 0 == limit + 0
+    endings[i] = is_cut and 't' or 'a'
+    if not is_cut then unresponsive[channel(worker)] = true end
+  end
+  -- The jobs would be started for the other workers of these connections. So the caller continues with them first.
+  if parked > 0 and next(unresponsive) and drop_workers(unresponsive) then return end
   -- Begins with the last one, so that the first one is at the head afterwards.
   for i = #over, 1, -1 do
-    local attempt, token, limit, worker = string.match(over[i], '^(%d+ (%d+)) %d+ .. (%d+) (.*)$')
-    -- If the time limit has not cut the lease, the worker crashed before the limit, even if both are over now.
-    local is_cut = limit ~= '0' and redis.call('ZSCORE', key .. '{active}', over[i]) + 0 == limit + 0
+    local attempt, token, worker = string.match(over[i], '^(%d+ (%d+)) %d+ .. %d+ (.*)$')
     redis.call('ZADD', key .. '{lost}', text(now), attempt)
     redis.call('ZREM', key .. '{active}', over[i])
-    give_back(over[i], is_cut and 't' or 'a')
-    if not is_cut then unresponsive[channel(worker)] = true end
+    give_back(over[i], endings[i])
     publish(channel(worker), 'job ' .. key .. ' lost ' .. text(now) .. ' ' .. token)
   end
-  if parked > 0 and next(unresponsive) then drop_workers(unresponsive) end
   redis.call('ZREMRANGEBYSCORE', key .. '{lost}', '-inf', text(now - memory))
   local free = redis.call('ZRANGEBYSCORE', key .. '{windows}', '-inf', text(now), 'LIMIT', 0, looks_at)
   for _, each in ipairs(free) do
@@ -312,9 +319,12 @@ local function serve()
   if parked == 0 or due == 0 or informed > now and informed <= due then return end
   informed = due
   -- Informs four connections, because some of them may be disconnected by then. If all four are, the next script does
-  -- what is due.
+  -- what is due. Many of the first workers may belong to a suspended process. The last ones began to wait most
+  -- recently, so their process ran then. Hence the first and the last ones take turns.
   local seen, left, first = {}, 4, redis.call('ZRANGE', key .. '{idle}', 0, looks_at - 1)
-  for _, worker in ipairs(first) do
+  local last_ones = redis.call('ZRANGE', key .. '{idle}', -looks_at, -1)
+  for i = 1, 2 * #first do
+    local worker = i % 2 == 1 and first[(i + 1) / 2] or last_ones[#last_ones + 1 - i / 2]
     local whose = channel(worker)
     if not seen[whose] and is_connected(worker) then
       publish(whose, format('job %s due %d %d', key, now, due))
