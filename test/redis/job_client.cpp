@@ -93,7 +93,7 @@ BOOST_AUTO_TEST_CASE(large_records_are_fetched_a_few_at_a_time)
     BOOST_TEST(commands.back().arguments.at(1) == attempt(requests[1]));
     disconnect();
     connect(2);
-    std::vector<std::string> grants{"ok " + clock() + " 0"};
+    std::vector<std::string> grants{"ok " + clock() + " 0", "0 0 0 0 0 0 0 0 0 0"};
     for (const job_request_id each : requests)
         grants.insert(grants.end(), {attempt(each), clock(15s), ""});
     BOOST_TEST(sent() == "resync renew");
@@ -118,7 +118,7 @@ BOOST_AUTO_TEST_CASE(a_cancelled_request_fetches_no_record)
     cancel(second);
     connect(2);
     BOOST_TEST(sent() == "resync finish");
-    answer({"ok " + clock() + " 0", attempt(second), clock(15s), ""});
+    answer({"ok " + clock() + " 0", "0", attempt(second), clock(15s), ""});
     BOOST_TEST(sent() == "finish finish");
 }
 

@@ -2,7 +2,6 @@
 // Distributed under the Boost Software License, Version 1.0.
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 
-#include <boost/system/errc.hpp>
 #include <cstdint>
 #include <limits>
 #include <string>

@@ -61,7 +61,7 @@ expect_refusal "--processes: '0' is not a whole number from 1 to 100" \
   producer_consumer --redis "$redis_url" --processes 0
 expect_refusal "--lease: '100' is not a whole number from 200 to 60000" \
   producer_consumer --redis "$redis_url" --lease 100
-expect_refusal 'http' producer_consumer --redis http://localhost
+expect_refusal 'redis://' producer_consumer --redis http://localhost
 expect_server_errors producer_consumer
 
 finish

@@ -98,7 +98,7 @@ expect_refusal "--processes: '0' is not a whole number from 1 to 100" \
   readers_writers --redis "$redis_url" --processes 0
 expect_refusal "--lease: '100' is not a whole number from 200 to 60000" \
   readers_writers --redis "$redis_url" --lease 100
-expect_refusal 'http' readers_writers --redis http://localhost
+expect_refusal 'redis://' readers_writers --redis http://localhost
 expect_server_errors readers_writers
 
 finish

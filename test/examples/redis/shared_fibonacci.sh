@@ -22,7 +22,7 @@ expect_output '[0, 1, 1]
 expect_help shared_fibonacci --redis --processes --count --no-mutex
 expect_refusal "--count: '93' is not a whole number from 1 to 92" shared_fibonacci --count 93
 expect_refusal "--processes: '0' is not a whole number from 1 to 100" shared_fibonacci --processes 0
-expect_refusal 'http' shared_fibonacci --redis http://localhost
+expect_refusal 'redis://' shared_fibonacci --redis http://localhost
 expect_server_errors shared_fibonacci
 
 finish
