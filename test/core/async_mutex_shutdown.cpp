@@ -556,13 +556,13 @@ BOOST_AUTO_TEST_CASE(a_waiting_coroutine_keeps_no_executor_of_the_object)
     check([&]() -> task { co_await turnstile::with_lock(mutex, body, asio::use_awaitable); });
     check([&]() -> task { co_await turnstile::with_permit(semaphore, 1, body); });
     check([&]() -> task { co_await turnstile::async_lock_all(mutex, other, asio::use_awaitable); });
-    check([&]() -> task { co_await jobs.async_next(); });
+    check([&]() -> task { const auto job = co_await jobs.async_next(); });
     check([&]() -> task { co_await turnstile::with_job(jobs, body); });
     check(
         [&]() -> task
         {
             asio::steady_timer timer(co_await asio::this_coro::executor);
-            co_await mutex.async_lock(asio::cancel_after(timer, 1h));
+            const auto held = co_await mutex.async_lock(asio::cancel_after(timer, 1h));
         });
     check(
         [&]() -> task
