@@ -42,6 +42,7 @@ std::atomic<bool> may_answer{false};
 }  // namespace
 
 /// Replaces the function of the C library.
+// NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name)
 extern "C" int getaddrinfo(const char* name, const char* service, const addrinfo* hints,
                            addrinfo** result)
 {

@@ -214,6 +214,7 @@ BOOST_AUTO_TEST_CASE(a_future_that_is_dropped_returns_its_job)
 // Shows something only if the machine has that locale.
 BOOST_AUTO_TEST_CASE(progress_does_not_depend_on_the_locale)
 {
+    // NOLINTNEXTLINE(concurrency-mt-unsafe)
     const bool has_comma = std::setlocale(LC_NUMERIC, "de_DE.UTF-8") != nullptr;
     BOOST_TEST_MESSAGE("the decimal point is a " << (has_comma ? "comma" : "point"));
     queue.async_push("a", use_future).get();
@@ -221,7 +222,7 @@ BOOST_AUTO_TEST_CASE(progress_does_not_depend_on_the_locale)
     job.progress(0.5);
     session->async_ping(use_future).get();
     const auto listed = queue.async_list(job_state::active, 0, 1, use_future).get();
-    std::setlocale(LC_NUMERIC, "C");
+    std::setlocale(LC_NUMERIC, "C");  // NOLINT(concurrency-mt-unsafe)
     BOOST_TEST(listed.at(0).progress == 0.5);
     job.async_finish(use_future).get();
 }
