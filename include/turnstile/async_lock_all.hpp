@@ -247,8 +247,7 @@ public:
  * The guards are in the order of the arguments.
  * @par Errors
  * @ref errc::duplicate if two arguments are the same mutex, or name the same lock; otherwise the
- * errors of locking each mutex. Two mutexes over Redis whose sessions reach one server by different
- * URLs are not recognized as the same lock, and the operation then waits for itself.
+ * errors of locking each mutex.
  * @par Per-Operation Cancellation
  * All types; the locks that are held already are released.
  * @par Fairness

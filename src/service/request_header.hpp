@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-// What the header of a request says beyond its syntax, which Beast checks.
+// Rules for the header of a request. Beast checks only its syntax.
 
 namespace turnstile::service {
 

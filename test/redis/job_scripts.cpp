@@ -1036,7 +1036,7 @@ BOOST_AUTO_TEST_CASE(a_job_whose_record_is_missing_is_left_out)
 
 // --- refused commands ---------------------------------------------------------------------------
 
-/// Starts and finishes all jobs, also dead letters and those whose leases or delays have to end first.
+/// Starts and finishes all jobs. Dead letters are retried, and the leases and delays of other jobs end before.
 void finish_all(job_scene& scene)
 {
     scene.cancel("b#1.1");

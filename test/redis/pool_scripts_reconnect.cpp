@@ -9,7 +9,7 @@
 
 #include "support/pool_scene.hpp"
 
-// What the scripts of a pool do for a client that reconnects, and with keys that were deleted or are not theirs.
+// The scripts of a pool serve clients that reconnect, and meet deleted and foreign keys.
 
 using turnstile::test::pool_scene;
 using namespace std::chrono_literals;

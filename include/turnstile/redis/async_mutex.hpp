@@ -241,8 +241,9 @@ public:
 
     /// The position of the mutex in the order of @ref turnstile::async_lock_all: the same in all
     /// processes that use the same URL, and for all objects with one name and database. With different URLs of
-    /// one server, only locks with different names have a common order. The result is valid as long as the mutex
-    /// exists.
+    /// one server, only locks with different names have a common order; and two mutexes of one lock are not
+    /// recognized as the same, so async_lock_all() of both waits for itself. The result is valid as long as the
+    /// mutex exists.
     [[nodiscard]] std::string_view order_key() const noexcept;
 
     /**
