@@ -269,7 +269,7 @@ void session_engine::refused(std::uint64_t number, const std::string& error)
     const std::vector<std::string> about = client_.keys_of_command(number);
     const std::string keys = client_.refused(boot_time(), number, error);
     if (!keys.empty())
-        note_refusal(is_transient(error) ? "" : about.empty() ? "" : about[0], keys, error);
+        note_refusal(is_transient(error) || about.empty() ? "" : about[0], keys, error);
 }
 
 /// Logs a refusal, but not each repetition.
