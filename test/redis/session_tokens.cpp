@@ -22,7 +22,9 @@
 #include <boost/asio/use_future.hpp>
 #include <boost/test/unit_test.hpp>
 #include <chrono>
+#include <cstdint>
 #include <future>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <ratio>
@@ -383,6 +385,10 @@ BOOST_AUTO_TEST_CASE(durations_of_all_types_are_accepted)
         BOOST_TEST(!(co_await it.mutex.async_try_lock_for(-5h)).has_value());
         using picoseconds = std::chrono::duration<long, std::pico>;
         BOOST_TEST(!(co_await it.mutex.async_try_lock_for(picoseconds(1))).has_value());
+        using terasecond = std::chrono::duration<std::int64_t, std::tera>;
+        BOOST_TEST(!(co_await it.mutex.async_try_lock_for(terasecond(-1))).has_value());
+        const days no_number(std::numeric_limits<double>::quiet_NaN());
+        BOOST_TEST(!(co_await it.mutex.async_try_lock_for(no_number)).has_value());
         BOOST_TEST(!(co_await it.mutex.async_try_lock_until(std::chrono::system_clock::now() + 5ms))
                         .has_value());
         BOOST_TEST(!(co_await it.mutex.async_try_lock_until(
@@ -401,6 +407,7 @@ BOOST_AUTO_TEST_CASE(durations_of_all_types_are_accepted)
         for (const days each : {days(0), days(1), days(1e9), days(1e300)})
             BOOST_TEST((co_await it.mutex.async_try_lock_for(each)).has_value());
         BOOST_TEST((co_await it.mutex.async_try_lock_for(std::chrono::hours::max())).has_value());
+        BOOST_TEST((co_await it.mutex.async_try_lock_for(terasecond(1))).has_value());
     };
     turnstile::test::run(it.context, body());
 }

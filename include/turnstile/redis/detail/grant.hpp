@@ -5,6 +5,7 @@
 #ifndef TURNSTILE_REDIS_DETAIL_GRANT_HPP
 #define TURNSTILE_REDIS_DETAIL_GRANT_HPP
 
+#include <algorithm>
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/async_result.hpp>
 #include <boost/asio/cancellation_signal.hpp>
@@ -15,6 +16,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <turnstile/detail/saturated.hpp>
 #include <turnstile/error.hpp>
 #include <turnstile/owner_token.hpp>
 #include <turnstile/redis/detail/erased_handler.hpp>
@@ -137,31 +139,26 @@ private:
     std::optional<std::chrono::nanoseconds> limit_;
 };
 
-/// Converts a duration of any type.
+/// Converts a duration of any type. More than 100 years are no limit.
 template <class Rep, class Period>
 [[nodiscard]] time_limit to_time_limit(const std::chrono::duration<Rep, Period>& duration) noexcept
 {
     using std::chrono::nanoseconds;
-    // Compared as floating point, because nanoseconds cannot represent a long duration.
-    using seconds = std::chrono::duration<double>;
-    if (std::chrono::duration_cast<seconds>(duration) >= std::chrono::hours(24 * 365 * 100))
+    const auto limit = turnstile::detail::saturated<nanoseconds>(duration);
+    if (limit > std::chrono::hours(24 * 365 * 100))
         return time_limit();
-    if (duration <= std::chrono::duration<Rep, Period>::zero())
-        return time_limit(nanoseconds(0));
-    return time_limit(std::chrono::ceil<nanoseconds>(duration));
+    return time_limit(std::max(limit, nanoseconds::zero()));
 }
 
 /// Converts a time point of any clock.
 template <class Clock, class Duration>
 [[nodiscard]] time_limit to_time_limit(const std::chrono::time_point<Clock, Duration>& deadline)
 {
-    // The difference may overflow, so it is computed only if it is certainly small.
-    using seconds = std::chrono::duration<double>;
-    const auto now = Clock::now();
-    const seconds left = seconds(deadline.time_since_epoch()) - seconds(now.time_since_epoch());
-    if (left < -std::chrono::hours(1) || left > std::chrono::hours(24 * 365 * 100))
-        return to_time_limit(left);
-    return to_time_limit(deadline - now);
+    // The difference of integers may overflow.
+    using exact_type = std::chrono::duration<long double, typename Clock::period>;
+    const auto end =
+        turnstile::detail::saturated<typename Clock::duration>(deadline.time_since_epoch());
+    return to_time_limit(exact_type(end) - exact_type(Clock::now().time_since_epoch()));
 }
 
 using lock_handler = erased_handler<void(error_code, grant)>;
