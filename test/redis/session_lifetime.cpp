@@ -25,6 +25,7 @@
 #include <sys/wait.h>
 #include <turnstile/redis/async_mutex.hpp>
 #include <turnstile/redis/async_semaphore.hpp>
+#include <turnstile/redis/condition.hpp>
 #include <turnstile/redis/event.hpp>
 #include <turnstile/redis/semaphore_directory.hpp>
 #include <unistd.h>
@@ -315,6 +316,69 @@ BOOST_DATA_TEST_CASE(a_handler_on_another_executor_does_not_need_the_fallback_ex
     BOOST_TEST(end_of(context, change) == "done");
     BOOST_TEST(end_of(context, set) == "done");
     BOOST_TEST(end_of(context, keep) == "done");
+}
+
+// Otherwise the grant, the units and the notification would go to nobody.
+BOOST_AUTO_TEST_CASE(the_end_of_a_context_cancels_its_waits)
+{
+    const redis_server server;
+    asio::io_context context;
+    session s(context, undisturbed(server.url()), session_thread::own);
+    async_mutex mutex(s, "a");
+    async_semaphore units(s, "b", 0, 10);
+    turnstile::redis::event event(s, "c", turnstile::event_reset::automatic);
+    async_mutex conditional(s, "d");
+    turnstile::redis::condition condition(conditional, "e");
+    // All commands use one connection, so the server has received those before.
+    const auto waiters = [&]
+    {
+        attempt<turnstile::redis::lock_status> inspection;
+        start(path::handler, context, inspection, [&] { return mutex.async_inspect(); });
+        BOOST_TEST(end_of(context, inspection) == "done");
+        return inspection.value().waiter_count;
+    };
+
+    // The attempts outlive the contexts.
+    guard_attempt holder;
+    guard_attempt lock;
+    attempt<> take;
+    attempt<> passage;
+    std::array<guard_attempt, 2> sleepers;
+    std::array<attempt<>, 2> sleeps;
+    auto ending = std::make_unique<asio::io_context>();
+    start(path::handler, context, holder, [&] { return mutex.async_lock(); });
+    BOOST_REQUIRE(end_of(context, holder) == "done");
+    for (int i = 0; i < 2; ++i)
+    {
+        asio::io_context& home = i == 0 ? *ending : context;
+        start(path::handler, home, sleepers[i], [&] { return conditional.async_lock(); });
+        BOOST_REQUIRE(end_of(home, sleepers[i]) == "done");
+        start(path::handler, home, sleeps[i],
+              [&] { return condition.async_wait(sleepers[i].value()); });
+    }
+    start(path::handler, *ending, lock, [&] { return mutex.async_lock(); });
+    start(path::handler, *ending, take, [&] { return units.async_take(2); });
+    start(path::handler, *ending, passage, [&] { return event.async_wait(); });
+    BOOST_TEST(waiters() == 1U);
+
+    ending.reset();
+    BOOST_TEST(waiters() == 0U);
+    condition.notify_one();
+    BOOST_TEST(end_of(context, sleeps[1]) == "done");
+    attempt<> release;
+    attempt<std::ptrdiff_t> available;
+    attempt<> set;
+    attempt<bool> remains_set;
+    start(path::handler, context, release, [&] { return units.async_release(2); });
+    start(path::handler, context, available, [&] { return units.async_available(); });
+    start(path::handler, context, set, [&] { return event.async_set(); });
+    start(path::handler, context, remains_set, [&] { return event.async_is_set(); });
+    BOOST_TEST(end_of(context, release) == "done");
+    BOOST_TEST(end_of(context, available) == "done");
+    BOOST_TEST(available.value() == 2);
+    BOOST_TEST(end_of(context, set) == "done");
+    BOOST_TEST(end_of(context, remains_set) == "done");
+    BOOST_TEST(remains_set.value());
 }
 
 // The server never answers, so the end of the session has to complete the operations, by local steps only.

@@ -156,15 +156,13 @@ void start_lock(const std::shared_ptr<lock_handle>& lock, time_limit limit, lock
 void start(const std::shared_ptr<lock_operation>& operation)
 {
     session_core& core = *operation->lock->core;
-    if (auto slot = operation->done.slot(); slot.is_connected())
-        slot.assign(
-            [weak = std::weak_ptr(operation)](boost::asio::cancellation_type type)
-            {
-                const auto cancelled = weak.lock();
-                if (cancelled && type != boost::asio::cancellation_type::none)
-                    cancelled->lock->core->post([cancelled](session_engine& engine)
-                                                { engine.cancel(cancelled); });
-            });
+    operation->done.on_cancel(
+        [weak = std::weak_ptr(operation)]
+        {
+            if (const auto cancelled = weak.lock())
+                cancelled->lock->core->post([cancelled](session_engine& engine)
+                                            { engine.cancel(cancelled); });
+        });
     if (!core.post([operation](session_engine& engine) { engine.start_operation(operation); }))
         operation->done.complete(errc::session_closed, grant());
 }

@@ -4,7 +4,6 @@
 
 #include "redis/objects/gate_support.hpp"
 
-#include <boost/asio/cancellation_type.hpp>
 #include <memory>
 #include <turnstile/redis/error.hpp>
 #include <utility>
@@ -40,12 +39,11 @@ void start_gate_call(const std::shared_ptr<gate_handle>& gate, gate_call what,
         operation->done.complete(turnstile::errc::invalid_count, 0);
         return;
     }
-    if (auto slot = operation->done.slot(); operation->waits() && slot.is_connected())
-        slot.assign(
-            [weak = std::weak_ptr(operation)](boost::asio::cancellation_type type)
+    if (operation->waits())
+        operation->done.on_cancel(
+            [weak = std::weak_ptr(operation)]
             {
-                const auto cancelled = weak.lock();
-                if (cancelled && type != boost::asio::cancellation_type::none)
+                if (const auto cancelled = weak.lock())
                     cancelled->gate->core->post([cancelled](session_engine& engine)
                                                 { engine.cancel_gate_call(cancelled); });
             });

@@ -48,15 +48,13 @@ job_failure failure_of(char letter) noexcept
 void start(const std::shared_ptr<job_wait>& wait)
 {
     session_core& core = *wait->queue->core;
-    if (auto slot = wait->done.slot(); slot.is_connected())
-        slot.assign(
-            [weak = std::weak_ptr(wait)](boost::asio::cancellation_type type)
-            {
-                const auto cancelled = weak.lock();
-                if (cancelled && type != boost::asio::cancellation_type::none)
-                    cancelled->queue->core->post([cancelled](session_engine& engine)
-                                                 { engine.cancel_next(cancelled); });
-            });
+    wait->done.on_cancel(
+        [weak = std::weak_ptr(wait)]
+        {
+            if (const auto cancelled = weak.lock())
+                cancelled->queue->core->post([cancelled](session_engine& engine)
+                                             { engine.cancel_next(cancelled); });
+        });
     if (!core.post([wait](session_engine& engine) { engine.start_next(wait); }))
         wait->done.complete(errc::session_closed, {});
 }

@@ -11,11 +11,13 @@
 #include <boost/asio/associated_cancellation_slot.hpp>
 #include <boost/asio/associated_executor.hpp>
 #include <boost/asio/cancellation_signal.hpp>
+#include <boost/asio/cancellation_type.hpp>
 #include <boost/asio/dispatch.hpp>
 #include <boost/asio/execution/blocking.hpp>
 #include <boost/asio/execution/outstanding_work.hpp>
 #include <boost/asio/prefer.hpp>
 #include <boost/asio/require.hpp>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -28,7 +30,8 @@ namespace turnstile::redis::detail {
 
 /**
  * A handler that is completed once, on its own executor. It keeps the executor's context running until then.
- * If the context is destroyed first, the handler is destroyed with it.
+ * If the context is destroyed first, the handler is destroyed with it, and the operation is cancelled: otherwise, it
+ * could use up a grant that nobody receives.
  *
  * Thread-safe, except for construction and destruction.
  */
@@ -69,10 +72,19 @@ public:
         rest = evict();
     }
 
-    /// The slot of the handler. Only the initiating function may ask for it, before it shares the completion.
-    [[nodiscard]] boost::asio::cancellation_slot slot() const noexcept
+    /// Sets the function that cancels the operation: called when the handler's slot emits a cancellation, and after the
+    /// end of the context. Only the initiating function may call this, before it shares the completion.
+    void on_cancel(std::function<void()> cancel)
     {
-        return boost::asio::get_associated_cancellation_slot(pending_->handler);
+        if (auto slot = boost::asio::get_associated_cancellation_slot(pending_->handler);
+            slot.is_connected())
+            slot.assign(
+                [cancel](boost::asio::cancellation_type type)
+                {
+                    if (type != boost::asio::cancellation_type::none)
+                        cancel();
+                });
+        pending_->cancel = std::move(cancel);
     }
 
     /// Posts the handler. Returns false if it was posted before, or if its context has ended.
@@ -106,6 +118,7 @@ private:
         boost::asio::any_io_executor executor;
         home_type home;
         handler_type handler;
+        std::function<void()> cancel;
     };
 
     static home_type home_of(erased_handler<void(Args...)>& handler)
@@ -144,9 +157,16 @@ private:
     {
         if (!pending_)
             return nullptr;
-        auto rest = std::make_shared<pending>(std::move(*pending_));
+        const auto end = [](pending* rest)
+        {
+            const auto cancel = std::move(rest->cancel);
+            delete rest;
+            if (cancel)
+                cancel();
+        };
+        std::shared_ptr<void> result(new pending(std::move(*pending_)), end);
         pending_.reset();
-        return rest;
+        return result;
     }
 
     std::shared_ptr<context_life> life_;
