@@ -507,6 +507,24 @@ BOOST_AUTO_TEST_CASE(one_command_renews_several_permits)
     BOOST_TEST(back[9] == second);
 }
 
+BOOST_AUTO_TEST_CASE(permits_of_one_command_may_have_different_leases)
+{
+    const std::string first = acquire("a#1.1", 2)[2];
+    const std::string second = acquire("a#1.2", 1)[2];
+    pass(1s);
+    keys.assign(3, keys[0]);
+    const words renewed =
+        run("pool_renew",
+            {"w:",    "a#1.1", first, "2",    "0",    lease,    claim,    idle, "3", "0",
+             "a#1.2", second,  "1",   "0",    "9000", claim,    "600000", "3",  "0", "a#1.2",
+             first,   "1",     "0",   "9000", claim,  "600000", "3",      "0"});
+    BOOST_TEST(renewed[3] == std::to_string(store.clock + 15'000'000));
+    BOOST_TEST(renewed[10] == std::to_string(store.clock + 9'000'000));
+    BOOST_TEST(renewed[14] == "lost");
+    BOOST_TEST(held() == 3);
+    BOOST_TEST(store.run(words{"PTTL", keys[0]}).number == 609'000);
+}
+
 BOOST_AUTO_TEST_CASE(waiters_learn_when_to_nudge)
 {
     acquire("a#1.1", 1);

@@ -271,3 +271,23 @@ local function standing(s, id, lease, extra)
   if ticket then return answer(s, 'queued', 0, ticket, extra) end
   return answer(s, 'gone', 0, nil, extra)
 end
+
+-- Serves each entry of a batch. An entry is a key, and `size` arguments; the last five are lease ms, claim ms, idle ms,
+-- capacity and units outside. Successive entries with the same key and the same five arguments share the pool, which is
+-- read and written only once.
+local function each_entry(size, serve)
+  local function terms(i)
+    return KEYS[i + 1] and KEYS[i + 1] .. ' ' .. table.concat(ARGV, ' ', size * i + size - 3, size * i + size + 1)
+  end
+  local wall, pool, following = read_clock(), nil, terms(0)
+  return each(function(key, i)
+    local a, s, own, why = 2 + size * i, pool, following, nil
+    pool, following = nil, terms(i + 1)  -- also if serving this entry raises an error
+    local is_first = not s
+    if is_first then s, why = open(key, wall, ARGV[a + size - 4], ARGV[a + size - 2], ARGV[a + size - 1]) end
+    if not s then return why end
+    local result = serve(s, a, is_first)
+    if following == own then pool = s else save(s, tonumber(ARGV[a + size - 5]), ARGV[a + size - 3]) end
+    return result
+  end)
+end

@@ -8,26 +8,23 @@
 -- wakes      waiters of a queue, as long as the first one fits
 -- complexity O(leases (log waiters + log holders))
 -- flags: allow-oom
-local wall = read_clock()
-return each(function(key, i)
-  local a = 2 + 9 * i
+return each_entry(9, function(s, a, is_first)
   local id, fence, lease = ARGV[a], tonumber(ARGV[a + 1]), tonumber(ARGV[a + 4])
-  local s, why = open(key, wall, ARGV[a + 5], ARGV[a + 7], ARGV[a + 8])
-  if not s then
-    return why
-  else
-    expire_grants(s)
-    mark_responsive(s, id)
-    local units, its, left, ends = holding(s, id)
-    local mine = its == fence
-    if mine then
-      local still, outside = math.min(units, tonumber(ARGV[a + 2])), tonumber(ARGV[a + 3])
+  if is_first then expire_grants(s) end
+  mark_responsive(s, id)
+  local units, its, left, ends = holding(s, id)
+  local mine = its == fence
+  if mine then
+    local still, outside = math.min(units, tonumber(ARGV[a + 2])), tonumber(ARGV[a + 3])
+    s.deadline = math.max(ends, s.now + lease * 1000)
+    if still == units and outside == left then
+      redis.call('ZADD', s.holders, text(s.deadline), id)
+    else
       s.held = s.held - units + still
       move(s, outside - left)
-      hold(s, id, still, fence, outside, math.max(ends, s.now + lease * 1000))
+      hold(s, id, still, fence, outside, s.deadline)
     end
-    if s.head then grant_next(s) end
-    save(s, lease, ARGV[a + 6])
-    return mine and standing(s, id, lease) or answer(s, outcome_of_grant(s, fence, ''))
   end
+  if s.head then grant_next(s) end
+  return mine and answer(s, 'own', fence) or answer(s, outcome_of_grant(s, fence, ''))
 end)

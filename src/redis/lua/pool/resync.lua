@@ -38,49 +38,39 @@ each(function(key, i)
   end
 end)
 
-return each(function(key, i)
-  local a = 2 + 10 * i
+return each_entry(10, function(s, a)
   local id, fence, units, lease = ARGV[a + 1], tonumber(ARGV[a + 2]), tonumber(ARGV[a + 3]), tonumber(ARGV[a + 5])
-  local s, why = open(key, wall, ARGV[a + 6], ARGV[a + 8], ARGV[a + 9])
-  if not s then
-    return why
-  else
-    -- A key whose only element was renamed may have been recreated without a time to live.
-    s.new = {s.queue, s.holders}
-    expire_grants(s, fence > 0 and at_once or 0)
-    mark_responsive(s, id)
-    -- A replica that has taken over may know the holder by the id of an older connection.
-    local nonce, last, sequence = string.match(id, '^(.*#)(%d+)(.*)$')
-    local first = fence > 0 and not holding(s, id) and math.max(last - 5, 0) or last + 0
-    for i = last - 1, first, -1 do
-      local old = nonce .. text(i) .. sequence
-      local _, its = holding(s, old)
-      if its == fence then rename(s, old, id, true) end
-    end
-    local had, its, left, ends = holding(s, id)
-    if fence == 0 and its and s.grace then
-      -- The server may have forgotten that it granted these units to another client, so the waiter waits again.
-      drop(s, id, had)
-    elseif fence > 0 and its == fence then
-      local still, outside = math.min(had, units), tonumber(ARGV[a + 4])
-      s.held = s.held - had + still
-      move(s, outside - left)
-      hold(s, id, still, fence, outside, math.max(ends, s.now + lease * 1000))
-    elseif fence > 0 and not its and (s.born <= fence or ARGV[a + 9] ~= '-1') and
-      (s.grace or (s.born > fence or s.given < fence) and fits(s, units)) then
-      -- The server forgot the grant. The holder reclaims its units if they are available, or if only an outdated state
-      -- says that others hold them. A pool of a directory that is younger than the grant is another one, with the
-      -- name of a former one.
-      s.fence, s.given, s.held = math.max(s.fence, fence), math.max(s.given, fence), s.held + units
-      hold(s, id, units, fence, tonumber(ARGV[a + 4]), s.now + lease * 1000)
-    end
-    grant_next(s, id)
-    save(s, lease, ARGV[a + 7])
-    had, its = holding(s, id)
-    if fence > 0 and its ~= fence then
-      return answer(s, outcome_of_grant(s, fence, ''))
-    else
-      return standing(s, id, lease)
-    end
+  -- A key whose only element was renamed may have been recreated without a time to live.
+  s.new = {s.queue, s.holders}
+  expire_grants(s, fence > 0 and at_once or 0)
+  mark_responsive(s, id)
+  -- A replica that has taken over may know the holder by the id of an older connection.
+  local nonce, last, sequence = string.match(id, '^(.*#)(%d+)(.*)$')
+  local first = fence > 0 and not holding(s, id) and math.max(last - 5, 0) or last + 0
+  for i = last - 1, first, -1 do
+    local old = nonce .. text(i) .. sequence
+    local _, its = holding(s, old)
+    if its == fence then rename(s, old, id, true) end
   end
+  local had, its, left, ends = holding(s, id)
+  if fence == 0 and its and s.grace then
+    -- The server may have forgotten that it granted these units to another client, so the waiter waits again.
+    drop(s, id, had)
+  elseif fence > 0 and its == fence then
+    local still, outside = math.min(had, units), tonumber(ARGV[a + 4])
+    s.held = s.held - had + still
+    move(s, outside - left)
+    hold(s, id, still, fence, outside, math.max(ends, s.now + lease * 1000))
+  elseif fence > 0 and not its and (s.born <= fence or ARGV[a + 9] ~= '-1') and
+    (s.grace or (s.born > fence or s.given < fence) and fits(s, units)) then
+    -- The server forgot the grant. The holder reclaims its units if they are available, or if only an outdated state
+    -- says that others hold them. A pool of a directory that is younger than the grant is another one, with the
+    -- name of a former one.
+    s.fence, s.given, s.held = math.max(s.fence, fence), math.max(s.given, fence), s.held + units
+    hold(s, id, units, fence, tonumber(ARGV[a + 4]), s.now + lease * 1000)
+  end
+  grant_next(s, id)
+  had, its = holding(s, id)
+  if fence > 0 and its ~= fence then return answer(s, outcome_of_grant(s, fence, '')) end
+  return standing(s, id, lease)
 end)
