@@ -71,20 +71,20 @@ BOOST_AUTO_TEST_CASE(a_nudge_reports_a_grant_to_another_attempt_of_the_client)
     BOOST_TEST(only<granted>().attempt == second);
 }
 
-// One script transfers 32 waiters. The waiters of the next script must not be in front of them.
+// One script transfers 16 waiters. The waiters of the next script must not be in front of them.
 BOOST_AUTO_TEST_CASE(waiters_resync_in_the_order_of_the_queue)
 {
     const attempt_id holder = hold();
-    for (std::int64_t i = 0; i < 50; ++i)
+    for (std::int64_t i = 0; i < 30; ++i)
         wait(1000 - i);
     disconnect();
     connect(2);
     BOOST_TEST(sent() == "resync resync");
-    BOOST_TEST(commands[0].keys.size() == 32U);
+    BOOST_TEST(commands[0].keys.size() == 16U);
     // The arguments of the first attempt are its ids, and its new id.
     BOOST_TEST(commands[0].arguments[2] == id(holder));
-    BOOST_TEST(commands[0].arguments[2 + 7] == id(holder + 50));
-    BOOST_TEST(commands[1].arguments[2] == id(holder + 50 - 31));
+    BOOST_TEST(commands[0].arguments[2 + 7] == id(holder + 30));
+    BOOST_TEST(commands[1].arguments[2] == id(holder + 30 - 15));
 }
 
 BOOST_AUTO_TEST_CASE(waiters_of_a_forgotten_queue_enter_it_again)
@@ -134,7 +134,7 @@ BOOST_AUTO_TEST_CASE(renewals_are_sent_in_batches_of_32)
     }
     pass(5100ms);
     BOOST_TEST(sent() == "renew renew renew");
-    BOOST_TEST(commands[0].keys.size() == 32U);
+    BOOST_TEST(commands[0].keys.size() == 16U);
     BOOST_TEST(commands[0].arguments.size() == 161U);
     BOOST_TEST(commands[2].keys.size() == 16U);
 }
@@ -146,7 +146,7 @@ BOOST_AUTO_TEST_CASE(resyncs_are_sent_in_batches_of_32)
     disconnect();
     connect(2);
     BOOST_TEST(sent() == "resync resync");
-    BOOST_TEST(commands[0].keys.size() == 32U);
+    BOOST_TEST(commands[0].keys.size() == 16U);
     BOOST_TEST(commands[0].arguments.size() == 225U);
     BOOST_TEST(commands[1].keys.size() == 18U);
 }

@@ -16,7 +16,7 @@ namespace {
 
 // The maximum number of locks for one script. A permit takes a script up to 20 microseconds, and a script should end
 // within a millisecond.
-constexpr std::size_t batch_size = 32;
+constexpr std::size_t batch_size = 16;
 
 }  // namespace
 

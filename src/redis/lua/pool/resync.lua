@@ -19,8 +19,10 @@ local function rename(s, old, id, held)
   if not units and not wants then return end
   local ticket = redis.call('ZSCORE', s.queue, old)
   dequeue(s, old)
-  drop(s, old, 0)
-  if units then hold(s, id, units, fence, left, deadline) end
+  if units then
+    drop(s, old, 0)
+    hold(s, id, units, fence, left, deadline)
+  end
   if wants and ticket and not held then
     redis.call('ZADD', s.queue, ticket, id)
     redis.call('HSET', s.key, 'w ' .. id, text(wants))
@@ -28,21 +30,22 @@ local function rename(s, old, id, held)
 end
 
 -- All attempts are renamed before any grant: under its former id, a waiter looks disconnected.
-local wall = read_clock()
+local wall, pool = read_clock(), nil
 each(function(key, i)
   local a = 2 + 10 * i
   local id, fence = ARGV[a + 1], tonumber(ARGV[a + 2])
-  local s = open(key, wall, ARGV[a + 6], ARGV[a + 8], ARGV[a + 9])
+  local s = pool and pool.key == key and pool or open(key, wall, ARGV[a + 6], ARGV[a + 8], ARGV[a + 9])
+  pool = s
   for old in string.gmatch(s and ARGV[a] or '', '[^,]+') do
     rename(s, old, id, fence > 0)
   end
 end)
 
-return each_entry(10, function(s, a)
+return each_entry(10, function(s, a, is_first)
   local id, fence, units, lease = ARGV[a + 1], tonumber(ARGV[a + 2]), tonumber(ARGV[a + 3]), tonumber(ARGV[a + 5])
   -- A key whose only element was renamed may have been recreated without a time to live.
   s.new = {s.queue, s.holders}
-  expire_grants(s, fence > 0 and at_once or 0)
+  if is_first or fence > 0 then expire_grants(s, fence > 0 and at_once or 0) end
   mark_responsive(s, id)
   -- A replica that has taken over may know the holder by the id of an older connection.
   local nonce, last, sequence = string.match(id, '^(.*#)(%d+)(.*)$')
@@ -70,7 +73,7 @@ return each_entry(10, function(s, a)
     hold(s, id, units, fence, tonumber(ARGV[a + 4]), s.now + lease * 1000)
   end
   grant_next(s, id)
-  had, its = holding(s, id)
+  if fence > 0 then had, its = holding(s, id) end
   if fence > 0 and its ~= fence then return answer(s, outcome_of_grant(s, fence, '')) end
   return standing(s, id, lease)
 end)
