@@ -124,7 +124,7 @@ BOOST_AUTO_TEST_CASE(a_nudge_that_was_refused_is_sent_again)
 
 // --- batches ------------------------------------------------------------------------------------
 
-BOOST_AUTO_TEST_CASE(renewals_are_sent_in_batches_of_32)
+BOOST_AUTO_TEST_CASE(renewals_are_sent_in_batches_of_16)
 {
     std::vector<lock_id> locks;
     for (int i = 0; i < 80; ++i)
@@ -139,7 +139,7 @@ BOOST_AUTO_TEST_CASE(renewals_are_sent_in_batches_of_32)
     BOOST_TEST(commands[2].keys.size() == 16U);
 }
 
-BOOST_AUTO_TEST_CASE(resyncs_are_sent_in_batches_of_32)
+BOOST_AUTO_TEST_CASE(resyncs_are_sent_in_batches_of_16)
 {
     for (int i = 0; i < 50; ++i)
         wait(i + 1, 60s);
