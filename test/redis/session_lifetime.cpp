@@ -343,18 +343,18 @@ BOOST_AUTO_TEST_CASE(the_end_of_a_context_cancels_its_waits)
     guard_attempt lock;
     attempt<> take;
     attempt<> passage;
-    std::array<guard_attempt, 2> sleepers;
-    std::array<attempt<>, 2> sleeps;
+    std::array<guard_attempt, 2> guards;
+    std::array<attempt<>, 2> waits;
     auto ending = std::make_unique<asio::io_context>();
     start(path::handler, context, holder, [&] { return mutex.async_lock(); });
     BOOST_REQUIRE(end_of(context, holder) == "done");
     for (int i = 0; i < 2; ++i)
     {
         asio::io_context& home = i == 0 ? *ending : context;
-        start(path::handler, home, sleepers[i], [&] { return conditional.async_lock(); });
-        BOOST_REQUIRE(end_of(home, sleepers[i]) == "done");
-        start(path::handler, home, sleeps[i],
-              [&] { return condition.async_wait(sleepers[i].value()); });
+        start(path::handler, home, guards[i], [&] { return conditional.async_lock(); });
+        BOOST_REQUIRE(end_of(home, guards[i]) == "done");
+        start(path::handler, home, waits[i],
+              [&] { return condition.async_wait(guards[i].value()); });
     }
     start(path::handler, *ending, lock, [&] { return mutex.async_lock(); });
     start(path::handler, *ending, take, [&] { return units.async_take(2); });
@@ -364,7 +364,7 @@ BOOST_AUTO_TEST_CASE(the_end_of_a_context_cancels_its_waits)
     ending.reset();
     BOOST_TEST(waiters() == 0U);
     condition.notify_one();
-    BOOST_TEST(end_of(context, sleeps[1]) == "done");
+    BOOST_TEST(end_of(context, waits[1]) == "done");
     attempt<> release;
     attempt<std::ptrdiff_t> available;
     attempt<> set;
@@ -578,7 +578,7 @@ BOOST_AUTO_TEST_CASE(a_child_that_is_forked_during_a_completion_finds_its_sessio
 
 namespace {
 
-/// The number of active timers of this process that continue while the machine sleeps.
+/// The number of active timers of this process that continue while the machine waits.
 int boot_timers()
 {
     int result = 0;
