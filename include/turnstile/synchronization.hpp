@@ -44,7 +44,7 @@ struct synchronized
 
         /// Replaces @p expected by @p desired with acquire ordering. Returns whether the word was
         /// @p expected.
-        bool take(std::uint64_t expected, std::uint64_t desired) noexcept
+        bool replace_acquire(std::uint64_t expected, std::uint64_t desired) noexcept
         {
             return value_.compare_exchange_strong(expected, desired, std::memory_order_acquire,
                                                   std::memory_order_relaxed);
@@ -52,7 +52,7 @@ struct synchronized
 
         /// Replaces @p expected by @p desired with release ordering. Returns whether the word was
         /// @p expected.
-        bool give(std::uint64_t expected, std::uint64_t desired) noexcept
+        bool replace_release(std::uint64_t expected, std::uint64_t desired) noexcept
         {
             return value_.compare_exchange_strong(expected, desired, std::memory_order_release,
                                                   std::memory_order_relaxed);
@@ -94,7 +94,7 @@ struct unsynchronized
         void store(std::uint64_t value) noexcept { value_ = value; }
 
         /// Replaces @p expected by @p desired.
-        bool take(std::uint64_t expected, std::uint64_t desired) noexcept
+        bool replace_acquire(std::uint64_t expected, std::uint64_t desired) noexcept
         {
             if (value_ != expected)
                 return false;
@@ -103,9 +103,9 @@ struct unsynchronized
         }
 
         /// Replaces @p expected by @p desired.
-        bool give(std::uint64_t expected, std::uint64_t desired) noexcept
+        bool replace_release(std::uint64_t expected, std::uint64_t desired) noexcept
         {
-            return take(expected, desired);
+            return replace_acquire(expected, desired);
         }
 
     private:

@@ -5,7 +5,7 @@
 #ifndef TURNSTILE_DETAIL_DELAYED_POSTING_HPP
 #define TURNSTILE_DETAIL_DELAYED_POSTING_HPP
 
-#include <turnstile/detail/context_registry.hpp>
+#include <turnstile/detail/wait_queue_base.hpp>
 #include <turnstile/detail/waiter.hpp>
 
 namespace turnstile::detail {

@@ -49,7 +49,7 @@ public:
             return is_set();
         const std::uint64_t word = word_.peek();
         return (word & (engine_bits | is_set_bit)) == is_set_bit &&
-               word_.take(word, word & ~is_set_bit);
+               word_.replace_acquire(word, word & ~is_set_bit);
     }
 
     void set() noexcept

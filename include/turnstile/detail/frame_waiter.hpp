@@ -85,6 +85,7 @@ public:
     void deliver()
     {
         detail::begin_delivery(request_, *this);
+        // Clears the cancellation slot, then resumes.
         take_resumer()();
     }
 
@@ -92,7 +93,7 @@ public:
     {
         canceller::detach(*this);
         detail::undo_grant(request_, *this);
-        // Destroys the coroutine through its executor.
+        // The destructor of the result destroys the coroutine, through its executor.
         take_resumer();
     }
 
@@ -101,7 +102,7 @@ private:
     {
         static constexpr completion_functions functions{&post, &discard, &locate};
         prepare(functions, request_.queue());
-        typename resumer::result_type nothing;
+        typename resumer::result_type nothing;  // Asio does not use the result object of a void()
         resumer_.emplace(frame_->detach_thread(), nothing);
         const Executor executor = resumer_->get_executor();
         plain_context = plain_context_of(executor);

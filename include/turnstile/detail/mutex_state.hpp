@@ -59,7 +59,7 @@ public:
     ~condition_reference()
     {
         if (state_ != nullptr)
-            state_->release(*core_);
+            state_->release_condition(*core_);
     }
 
 private:
@@ -88,9 +88,9 @@ class mutex_state : public wait_queue<Synchronization>
 
     static constexpr std::uint64_t locked = 1 << 4;
     static constexpr std::uint64_t guarded = 1 << 5;
-    static constexpr std::uint64_t held = locked | guarded;
+    static constexpr std::uint64_t by_guard = locked | guarded;
     static constexpr unsigned number_shift = 6;
-    static constexpr std::uint64_t unit = std::uint64_t{1} << number_shift;
+    static constexpr std::uint64_t next_number = std::uint64_t{1} << number_shift;
 
 public:
     mutex_state(std::string name, std::shared_ptr<lock_watch> watch)
@@ -112,10 +112,10 @@ public:
     {
         // Reads first: a failed compare-and-swap costs as much as a successful one.
         const std::uint64_t word = word_.peek();
-        if ((word & (engine_bits | held)) == 0) [[likely]]
+        if ((word & (engine_bits | by_guard)) == 0) [[likely]]
         {
-            grant = word + (unit | held);
-            if (word_.take(word, grant)) [[likely]]
+            grant = word + (next_number | by_guard);
+            if (word_.replace_acquire(word, grant)) [[likely]]
                 return true;
         }
         return (word_.peek() & locked) == 0 && try_lock_slowly(grant, location);
@@ -124,7 +124,7 @@ public:
     /// Releases a guard's lock, and grants it to the first waiter.
     BOOST_FORCEINLINE void unlock(std::uint64_t grant) noexcept
     {
-        if (word_.peek() == grant && word_.give(grant, grant & ~held)) [[likely]]
+        if (word_.peek() == grant && word_.replace_release(grant, grant & ~by_guard)) [[likely]]
             return;
         unlock_slowly(grant);
     }
@@ -133,12 +133,12 @@ public:
     /// has been destroyed.
     bool forget_guard(std::uint64_t grant) noexcept
     {
-        if (word_.give(grant, grant & ~guarded))
+        if (word_.replace_release(grant, grant & ~guarded))
             return true;
         const std::uint64_t word = queue::lock_queue();
         if ((word & orphaned) != 0)
         {
-            queue::drop_reference(word & ~held);
+            queue::unlock_and_drop_reference(word & ~by_guard);
             return false;
         }
         queue::unlock_queue(word & ~guarded);
@@ -169,7 +169,7 @@ public:
     bool leave(owner_token token, owner_token& expected) noexcept
     {
         const std::uint64_t free = token.value() << number_shift;
-        if (number(free) == token.value() && word_.give(free | locked, free)) [[likely]]
+        if (number(free) == token.value() && word_.replace_release(free | locked, free)) [[likely]]
             return true;
         watch_log log = queue::start_log();
         std::uint64_t word = queue::lock_queue();
@@ -210,10 +210,10 @@ public:
                     end_condition_wait(*w, outcome::aborted);
                 return word;
             });
-        release(core);
+        release_condition(core);
     }
 
-    /// Keeps the condition and the state alive until release() is called.
+    /// Keeps the condition and the state alive until release_condition() is called.
     void retain(condition_core& core) noexcept
     {
         const std::uint64_t word = queue::lock_queue();
@@ -222,11 +222,11 @@ public:
         queue::unlock_queue(word);
     }
 
-    void release(condition_core& core) noexcept
+    void release_condition(condition_core& core) noexcept
     {
         const std::uint64_t word = queue::lock_queue();
         drop_condition(core);
-        queue::drop_reference(word);
+        queue::unlock_and_drop_reference(word);
     }
 
     /// Releases the lock and enqueues the waiter at the condition, in one step. Returns whether the
@@ -243,7 +243,7 @@ public:
             w.pinned = true;
             w.value = 0;
             w.has_reference = true;  // the reference that the guard had
-            queue::unlock_queue(word & ~held);
+            queue::unlock_queue(word & ~by_guard);
             return true;
         }
         if (core.closed)
@@ -314,7 +314,8 @@ private:
     {
         if ((word & locked) != 0)
             return false;
-        word += unit | held;
+        // Both bits are clear. So the sum sets them, and the number rises by one.
+        word += next_number | by_guard;
         attempt.value = word & ~engine_bits;
         return true;
     }
@@ -336,7 +337,7 @@ private:
         BOOST_ASSERT((word & ~engine_bits) == grant);
         static_cast<void>(grant);
         if ((word & orphaned) != 0)
-            return queue::drop_reference(word & ~held);
+            return queue::unlock_and_drop_reference(word & ~by_guard);
         waiter_chain ready;
         word = hand_over(word, ready, log);
         queue::unlock_queue(word);
@@ -348,7 +349,7 @@ private:
     {
         if (log.is_on())
             log.released(number(word), watch_log::now() - held_since_, held_at_);
-        return settle(word & ~held, ready, log);
+        return settle(word & ~by_guard, ready, log);
     }
 
     void log_grant(watch_log& log, std::uint64_t grant, std::int64_t waited,
@@ -361,12 +362,12 @@ private:
 
     static bool is_owned_by(std::uint64_t word, owner_token token) noexcept
     {
-        return (word & held) == locked && number(word) == token.value();
+        return (word & by_guard) == locked && number(word) == token.value();
     }
 
     static owner_token token_owner(std::uint64_t word) noexcept
     {
-        return (word & held) == locked ? owner_token(number(word)) : owner_token();
+        return (word & by_guard) == locked ? owner_token(number(word)) : owner_token();
     }
 
     [[nodiscard]] std::uint64_t live_grants(std::uint64_t word) const noexcept override

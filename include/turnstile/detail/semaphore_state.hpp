@@ -90,7 +90,7 @@ public:
         std::uint64_t word = word_.peek();
         while ((word & engine_bits) == 0 && available_in(word) >= units)
         {
-            if (word_.take(word, taken_from(word, units)))
+            if (word_.replace_acquire(word, taken_from(word, units)))
                 return true;
             word = word_.peek();
         }
@@ -127,7 +127,7 @@ public:
         std::uint64_t word = word_.peek();
         while ((word & engine_bits) == 0 && available_in(word) + units <= limit())
         {
-            if (word_.give(word, word - one_permit + units * one_unit))
+            if (word_.replace_release(word, word - one_permit + units * one_unit))
                 return;
             word = word_.peek();
         }
@@ -162,7 +162,7 @@ public:
     {
         const std::uint64_t word = queue::lock_queue();
         if ((word & orphaned) != 0)
-            queue::drop_reference(word);
+            queue::unlock_and_drop_reference(word);
         else
             queue::unlock_queue(word - one_permit);
     }
@@ -208,7 +208,7 @@ private:
         watch_log log = queue::start_log();
         const std::uint64_t word = queue::lock_queue();
         if ((word & orphaned) != 0)
-            return queue::drop_reference(word);
+            return queue::unlock_and_drop_reference(word);
         waiter_chain ready;
         queue::unlock_queue(hand_over(word - one_permit, units, ready, log));
         post_all(ready);

@@ -38,10 +38,10 @@ class timed_waiter final
     friend base;
 
 public:
-    /// The wait has ended.
+    /// The completion of the wait.
     void deliver()
     {
-        delivered_ = true;
+        wait_completed_ = true;
         timer_.cancel();
         completion_ended();
     }
@@ -125,7 +125,7 @@ private:
 
     void timer_ended(const error_code& error)
     {
-        // The queue still exists: until finish(), the waiter is parked, or holds a grant or a
+        // The queue still exists: until finish(), the waiter is in it or about to enter it, or has a grant or a
         // reference. After drop(), the queue may have been destroyed.
         if (!error && !dropped_)
             this->queue->withdraw(*this, outcome::not_granted);
@@ -138,7 +138,7 @@ private:
         if (completions_left_.fetch_sub(1, std::memory_order_acq_rel) != 1)
             return;
         if (dropped_)
-            return destroy_undelivered();
+            return destroy_without_handler();
         [[maybe_unused]] const auto work = std::move(work_);
         base::clear_slot();
         base::finish();
@@ -149,13 +149,14 @@ private:
     {
         dropped_ = true;
         if (completions_left_.fetch_sub(1, std::memory_order_acq_rel) == 1)
-            destroy_undelivered();
+            destroy_without_handler();
     }
 
-    void destroy_undelivered() noexcept
+    void destroy_without_handler() noexcept
     {
         canceller::detach(*this);
-        if (delivered_)
+        // If the completion of the wait was destroyed, abandon() has undone the grant.
+        if (wait_completed_)
             detail::undo_grant(base::request_, *this);
         [[maybe_unused]] const auto work = std::move(work_);
         base::destroy_with_handler();
@@ -166,7 +167,7 @@ private:
     work_executor<executor_type> work_;
     std::atomic<int> completions_left_{2};
     std::atomic<bool> dropped_{false};
-    bool delivered_ = false;
+    bool wait_completed_ = false;
 };
 
 /// The common part of time limits, see no_limit.

@@ -22,10 +22,10 @@
 #include <memory>
 #include <source_location>
 #include <turnstile/detail/bound_completion.hpp>
-#include <turnstile/detail/context_registry.hpp>
 #include <turnstile/detail/error_report.hpp>
 #include <turnstile/detail/executor_context.hpp>
 #include <turnstile/detail/rerouted_handler.hpp>
+#include <turnstile/detail/wait_queue_base.hpp>
 #include <turnstile/detail/waiter.hpp>
 #include <turnstile/detail/work_executor.hpp>
 #include <type_traits>
@@ -44,11 +44,12 @@
 //                                     object has been destroyed, releases a grant: the attempt is
 //                                     aborted
 //   finish(attempt_base&) -> result   the result of an attempt that ended without an error
-//   undo_grant(attempt_base&)         the attempt has ended but can never be delivered. Takes a
-//                                     waiter& instead if an attempt that ends at once gets nothing
-//                                     that it could lose: then only a waiter calls it
-//   is_consuming()                    optional; whether only a waiter can undo the grant, so that
-//                                     each wait for a completion handler needs one
+//   undo_grant(attempt_base&)         the attempt was granted, but its operation can never be
+//                                     delivered. If the parameter is a waiter&, it is called only
+//                                     for attempts that became a waiter
+//   is_consuming()                    optional; true for an automatic event: an attempt with a
+//                                     completion handler then becomes a waiter without a try, since
+//                                     only a waiter can undo its grant
 //   throw_error(error, attempt_base&) throws the exception of co_await for an error
 //   location()                        where the operation was started
 //   never_waits                       true if try_start() always ends the attempt; queue(), start(),
@@ -184,8 +185,8 @@ void post_to(const Executor& executor, const waiter& w, Completion&& completion)
         boost::asio::post(executor, std::forward<Completion>(completion));
 }
 
-/// The first step of each delivery, on the waiter's executor. Also drops the reference that kept the
-/// state of the queue alive until now.
+/// The first step of each delivery, on the waiter's executor. Also drops the waiter's reference to the
+/// state, if it has one. A granted lock has none: the grant keeps the state alive.
 template <class Request>
 void begin_delivery(Request& request, waiter& w) noexcept
 {
@@ -194,8 +195,8 @@ void begin_delivery(Request& request, waiter& w) noexcept
         w.queue->release_reference();
 }
 
-/// Undoes the grant of a waiter that will never be delivered, because its context shuts down. Also
-/// drops the reference that kept the state of the queue alive until now.
+/// Undoes the grant of a waiter that will never be delivered, because its context shuts down. Also drops
+/// the waiter's reference to the state, if it has one.
 template <class Request>
 void undo_grant(Request& request, waiter& w) noexcept
 {
@@ -242,8 +243,8 @@ private:
 };
 
 /// A parked attempt with a completion handler; allocated with the handler's allocator. @p Derived is
-/// the whole operation. It provides the executor of the handler, deliver(), and drop(), which
-/// destroys it without invoking the handler.
+/// the whole operation. It provides the executor of the handler, deliver(), and drop(): one of its
+/// completions will never run. If none is left, drop() destroys it without invoking the handler.
 template <class Derived, class Request, class Handler>
 class handler_waiter : public waiter
 {
@@ -318,7 +319,8 @@ protected:
             slot.clear();
     }
 
-    /// Destroys the operation, then invokes the handler. The caller keeps the handler's executor.
+    /// Begins the delivery, destroys the operation, then invokes the handler. The caller has moved the
+    /// handler's executor out, so the context does not run out of work meanwhile.
     void finish()
     {
         detail::begin_delivery(request_, *this);

@@ -18,6 +18,7 @@
 #include <source_location>
 #include <string>
 #include <turnstile/detail/context_registry.hpp>
+#include <turnstile/detail/wait_queue_base.hpp>
 #include <turnstile/detail/waiter.hpp>
 #include <turnstile/detail/watch_log.hpp>
 #include <turnstile/observe.hpp>
@@ -48,14 +49,15 @@
 //
 // Races. A waiter leaves the queue exactly once, under the queue lock: by a grant, a withdrawal
 // (cancellation, time-out), an eviction (its context shuts down) or the end of the object. The
-// thread that dequeues it stores the result and pins it; other threads see this and do nothing. Only
-// the delivery can still change the result: if the object has been destroyed meanwhile, a lock that
+// thread that dequeues it pins it, and stores the result unless it is an eviction; a later withdrawal
+// sees this and does nothing. Only the delivery can still change the result: if the object has been destroyed meanwhile, a lock that
 // was granted is released, and the wait ends with an abort.
 //
-// Lifetime. The state lives on the heap. References (`references_`) keep it alive; the public object
-// has one. So do live grants: guards, permits, and undelivered grants. The primitive knows their number
-// from its own state, at no extra cost. When the public object is destroyed, they become references.
-// The last reference deletes the state.
+// Lifetime. The state lives on the heap. References (`references_`) keep it alive: the public object,
+// its conditions, and each waiter that has left the queue without a grant have one. Live grants (guards,
+// permits, undelivered grants) keep it alive, too, but are not counted as references while the public
+// object exists: the primitive knows their number from its own state, at no extra cost. When the public
+// object is destroyed, they become references. The last reference deletes the state.
 
 namespace turnstile::detail {
 
@@ -74,11 +76,13 @@ public:
 
     [[nodiscard]] const std::string& name() const noexcept { return name_; }
 
-    /// Locks the queue. Returns the word without queue_locked. Inline, because a hand-over locks it twice.
+    /// Locks the queue. Returns the word without queue_locked. Inline: a wait locks it twice, when it parks
+    /// and when it is granted.
     BOOST_FORCEINLINE std::uint64_t lock_queue() noexcept
     {
         const std::uint64_t word = word_.peek();
-        if ((word & queue_locked) == 0 && word_.take(word, word | queue_locked)) [[likely]]
+        if ((word & queue_locked) == 0 && word_.replace_acquire(word, word | queue_locked))
+            [[likely]]
             return word;
         return lock_queue_slowly();
     }
@@ -146,8 +150,8 @@ public:
         return ended;
     }
 
-    /// Grants what an attempt requests if that is possible at once. Returns its result. Out of line,
-    /// like everything that locks the queue, so that a compare-and-swap and its callers stay small.
+    /// Grants what an attempt requests if that is possible at once. Returns its result. Out of line, so
+    /// that the callers, which try a compare-and-swap first, stay small.
     BOOST_NOINLINE outcome try_grant(attempt_base& attempt,
                                      const std::source_location& location) noexcept
     {
@@ -201,7 +205,7 @@ public:
         post_all(ready);
     }
 
-    void release_reference() noexcept override { drop_reference(lock_queue()); }
+    void release_reference() noexcept override { unlock_and_drop_reference(lock_queue()); }
 
     /// The public object is being destroyed; called by hosted::orphan().
     void orphan() noexcept
@@ -440,11 +444,12 @@ protected:
     }
 
     /// Drops a reference and unlocks the queue. The last reference deletes the state.
-    void drop_reference(std::uint64_t word) noexcept
+    void unlock_and_drop_reference(std::uint64_t word) noexcept
     {
         const bool last = --references_ == 0;
-        // Must be read under the queue lock: a context that shuts down removes its link under this
-        // lock. The context's thread that has just removed its link may still be in evict().
+        // Read under the queue lock, under which a context that shuts down removes its link. If there is
+        // no link any more, its thread has unlocked the queue, which was its last use of the state. If
+        // there is one, destroy_when_possible() waits until that thread has finished.
         was_linked_ = links_ != nullptr;
         unlock_queue(word);
         if (last)
@@ -462,7 +467,7 @@ private:
         for (unsigned spins = 0;; ++spins)
         {
             const std::uint64_t word = word_.peek();
-            if ((word & queue_locked) == 0 && word_.take(word, word | queue_locked))
+            if ((word & queue_locked) == 0 && word_.replace_acquire(word, word | queue_locked))
                 return word;
             // The scheduler may have preempted the thread that has locked the queue: let that
             // thread run.
@@ -574,7 +579,8 @@ private:
     }
 
     std::uint64_t references_ = 1;
-    /// Whether the queue is that of a lock: orphan() then adds its live_grants() to the references.
+    /// Whether a grant keeps the state alive (locks). Otherwise, record_grant() gives the granted waiter a
+    /// reference.
     bool counts_grants_ = false;
     /// Whether there were links when the last reference was dropped.
     bool was_linked_ = false;

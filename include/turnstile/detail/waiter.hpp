@@ -18,7 +18,7 @@ struct context_link;
 struct condition_core;
 class canceller;
 
-/// How an attempt ended. One byte, since every waiter stores it; error codes are made from it.
+/// How an attempt ended; valid once it has ended. One byte, since every waiter stores it; error codes are made from it.
 enum class outcome : std::uint8_t
 {
     granted,
@@ -72,6 +72,7 @@ struct attempt_base
 {
     /// The request (units, mode) while the attempt waits; the grant afterwards.
     std::uint64_t value = 0;
+    /// Initially `granted`, so that a try that succeeds need not write it.
     outcome result = outcome::granted;
 };
 
@@ -93,7 +94,7 @@ struct waiter : attempt_base
     {
         /// Posts the completion to the waiter's executor.
         void (*post)(waiter&) noexcept;
-        /// Destroys the operation without invoking its handler, because its context shuts down.
+        /// Destroys the operation of an evicted waiter, which has no grant, without invoking its handler.
         void (*discard)(waiter&) noexcept;
         /// Returns where the operation was started.
         std::source_location (*location)(const waiter&) noexcept;
@@ -129,7 +130,8 @@ struct waiter : attempt_base
 
     /// Whether the waiter is in a queue.
     bool parked;
-    /// Whether the waiter can no longer be withdrawn.
+    /// Whether a withdrawal has no effect: the waiter has left the queue, or it comes from a condition and stays until
+    /// it is granted the lock.
     bool pinned;
     /// Whether the waiter was withdrawn before it was parked.
     bool withdrawn;
