@@ -22,6 +22,9 @@ namespace {
 /// The largest number of waiters, and of permits, in the details of a semaphore.
 constexpr std::size_t longest_detail = 100;
 
+/// The lease of units that a call-back only announces. If the server is killed before it releases them, they return.
+constexpr std::chrono::seconds announcing_lease{10};
+
 }  // namespace
 
 awaitable<response> service::create(const request& message, const std::string&)
@@ -146,6 +149,10 @@ awaitable<response> service::notify(const request& message, const std::string&)
 awaitable<void> service::call_back(std::string id, notify_target target, std::string name,
                                    demand wanted)
 {
+    // Without a lease, a unit would be lost with its receiver, so the receiver only learns of it.
+    const bool announces = wanted.lease == wanted.lease.zero();
+    if (announces)
+        wanted.lease = announcing_lease;
     grant granted = co_await store_->try_down(name, wanted);
     if (granted.what == outcome::locked)
         granted = co_await store_->down(name, wanted);
@@ -153,20 +160,20 @@ awaitable<void> service::call_back(std::string id, notify_target target, std::st
         co_return;
     std::string_view event = "refused";
     if (granted.what == outcome::done)
-        event = granted.permit.empty() ? "open" : "granted";
+        event = announces ? "open" : "granted";
     else if (granted.what == outcome::locked)
         event = "timeout";
     else if (granted.what == outcome::unknown)
         event = "deleted";
-    if (granted.permit.empty() && granted.undo)
-    {
-        // Without a lease, a unit would be lost with its receiver.
-        granted.undo();
-        granted.undo = {};
-    }
     std::string body = "{\"id\":\"" + id + "\",\"event\":\"";
     body.append(event).append("\",\"name\":").append(quoted(name));
-    if (!granted.permit.empty())
+    if (granted.what == outcome::done && announces)
+    {
+        // If that fails, the units return when the lease ends.
+        co_await store_->release(name, granted.permit);
+        granted.undo = {};
+    }
+    else if (granted.what == outcome::done)
         body += ",\"permit\":\"" + granted.permit + "\",\"token\":" + std::to_string(granted.token);
     const bool delivered = co_await notifier_.deliver(std::move(target), body + '}');
     if (!delivered && granted.undo)

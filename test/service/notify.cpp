@@ -6,6 +6,7 @@
 
 #include "http_client.hpp"
 #include "server_process.hpp"
+#include "snapshot_place.hpp"
 #include "support/tls_files.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -23,6 +24,7 @@ using turnstile::test::http_answer;
 using turnstile::test::http_client;
 using turnstile::test::request_text;
 using turnstile::test::server_process;
+using turnstile::test::snapshot_place;
 using turnstile::test::tls_files;
 
 namespace {
@@ -317,6 +319,34 @@ BOOST_AUTO_TEST_CASE(without_a_lease_no_unit_is_taken)
     BOOST_TEST(got.body.find("permit") == std::string::npos);
     BOOST_TEST(ask(server.address(), "GET", "/semaphore/value/a").body ==
                R"({"name":"a","value":1})");
+}
+
+BOOST_AUTO_TEST_CASE(no_moment_of_a_kill_loses_the_unit_of_a_call_back_without_a_lease)
+{
+    const snapshot_place where;
+    std::size_t start = 0;
+    {
+        const receiver to;
+        const calling_server server(to, where.arguments());
+        server.create_empty();
+        server.up();
+        start = where.read("state").size();
+        BOOST_TEST(server.notify(to.url()).status == 202);
+        BOOST_TEST(member(to.take("200 OK").body, "event") == "open");
+    }
+    // After a kill, the file may contain only a beginning of the history.
+    const std::string whole = where.read("state");
+    BOOST_TEST(whole.size() > start);
+    for (std::size_t end = start; end != std::string::npos; end = whole.find('\n', end))
+    {
+        end += end == start ? 0 : 1;
+        where.write(whole.substr(0, end));
+        const server_process server(where.arguments());
+        const std::string list = ask(server.address(), "GET", "/semaphore").body;
+        const bool is_available = list.find("\"value\":1,") != std::string::npos;
+        const bool is_held = list.find("\"permits\":1}") != std::string::npos;
+        BOOST_TEST(is_available != is_held, list);
+    }
 }
 
 BOOST_AUTO_TEST_CASE(call_backs_and_waiting_clients_share_one_queue)

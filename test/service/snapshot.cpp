@@ -6,14 +6,13 @@
 
 #include "http_client.hpp"
 #include "server_process.hpp"
+#include "snapshot_place.hpp"
 
 #include <atomic>
 #include <boost/test/unit_test.hpp>
 #include <csignal>
 #include <cstdint>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <list>
 #include <string>
 #include <sys/resource.h>
@@ -25,48 +24,14 @@ using turnstile::test::http_answer;
 using turnstile::test::http_client;
 using turnstile::test::request_text;
 using turnstile::test::server_process;
+using turnstile::test::snapshot_place;
 
 namespace {
-
-/// A new folder with one snapshot.
-struct place
-{
-    place()
-    {
-        std::string name = "/tmp/turnstile_XXXXXX";
-        BOOST_TEST_REQUIRE(::mkdtemp(name.data()) != nullptr);
-        path = name;
-    }
-
-    place(const place&) = delete;
-    place& operator=(const place&) = delete;
-
-    ~place() { std::filesystem::remove_all(path); }
-
-    [[nodiscard]] std::string snapshot() const { return path / "state"; }
-
-    [[nodiscard]] std::string log() const { return path / "log"; }
-
-    [[nodiscard]] std::string read(const std::string& name) const
-    {
-        std::ifstream stream(path / name, std::ios::binary);
-        return {std::istreambuf_iterator<char>(stream), {}};
-    }
-
-    void write(const std::string& text) const
-    {
-        std::ofstream(snapshot(), std::ios::binary) << text;
-    }
-
-    [[nodiscard]] std::vector<std::string> arguments() const { return {"--snapshot", snapshot()}; }
-
-    std::filesystem::path path;
-};
 
 /// A server whose snapshot is in the folder of @p where.
 struct remembering_server : server_process
 {
-    explicit remembering_server(const place& where)
+    explicit remembering_server(const snapshot_place& where)
         : server_process(where.arguments(), {}, where.log())
     {
     }
@@ -95,7 +60,7 @@ std::string member(const std::string& json, const std::string& name)
 }
 
 /// The error of a server that does not start.
-std::string refusal(const place& where)
+std::string refusal(const snapshot_place& where)
 {
     std::filesystem::remove(where.log());
     BOOST_CHECK_THROW(remembering_server{where}, std::runtime_error);
@@ -106,7 +71,7 @@ std::string refusal(const place& where)
 
 BOOST_AUTO_TEST_CASE(killed_server_remembers_semaphores_and_permits)
 {
-    const place where;
+    const snapshot_place where;
     std::string first;
     std::string released;
     {
@@ -145,7 +110,7 @@ BOOST_AUTO_TEST_CASE(killed_server_remembers_semaphores_and_permits)
 
 BOOST_AUTO_TEST_CASE(no_answered_change_is_lost_by_a_kill_under_load)
 {
-    const place where;
+    const snapshot_place where;
     constexpr int clients = 4;
     std::int64_t least = 0;
     std::int64_t most = 0;
@@ -197,7 +162,7 @@ BOOST_AUTO_TEST_CASE(no_answered_change_is_lost_by_a_kill_under_load)
 
 BOOST_AUTO_TEST_CASE(no_moment_of_a_kill_loses_a_unit_that_has_a_lease)
 {
-    const place where;
+    const snapshot_place where;
     std::size_t start = 0;
     {
         remembering_server server(where);
@@ -233,7 +198,7 @@ BOOST_AUTO_TEST_CASE(no_moment_of_a_kill_loses_a_unit_that_has_a_lease)
 
 BOOST_AUTO_TEST_CASE(lease_continues_while_no_server_runs)
 {
-    const place where;
+    const snapshot_place where;
     {
         remembering_server server(where);
         server.post("/semaphore", R"({"name":"a","value":1})");
@@ -248,7 +213,7 @@ BOOST_AUTO_TEST_CASE(lease_continues_while_no_server_runs)
 
 BOOST_AUTO_TEST_CASE(incomplete_last_line_is_ignored)
 {
-    const place where;
+    const snapshot_place where;
     {
         remembering_server server(where);
         server.post("/semaphore", R"({"name":"a","value":1})");
@@ -264,7 +229,7 @@ BOOST_AUTO_TEST_CASE(incomplete_last_line_is_ignored)
 
 BOOST_AUTO_TEST_CASE(damaged_file_is_refused)
 {
-    const place where;
+    const snapshot_place where;
     {
         remembering_server server(where);
         server.post("/semaphore", R"({"name":"a","value":1})");
@@ -308,21 +273,21 @@ BOOST_AUTO_TEST_CASE(damaged_file_is_refused)
 
 BOOST_AUTO_TEST_CASE(file_has_one_server)
 {
-    const place where;
+    const snapshot_place where;
     const remembering_server server(where);
     BOOST_TEST(refusal(where).find("state\": another process uses it") != std::string::npos);
 }
 
 BOOST_AUTO_TEST_CASE(file_that_cannot_be_written_is_refused)
 {
-    const place where;
+    const snapshot_place where;
     std::filesystem::create_directory(where.snapshot() + ".new");
     BOOST_TEST(refusal(where).find("state\": cannot open ") != std::string::npos);
 }
 
 BOOST_AUTO_TEST_CASE(incomplete_new_file_is_removed)
 {
-    const place where;
+    const snapshot_place where;
     {
         remembering_server server(where);
         server.post("/semaphore", R"({"name":")" + std::string(4000, 'x') + R"(","value":1})");
@@ -341,7 +306,7 @@ BOOST_AUTO_TEST_CASE(incomplete_new_file_is_removed)
 
 BOOST_AUTO_TEST_CASE(folder_is_refused_without_a_trace)
 {
-    const place where;
+    const snapshot_place where;
     std::filesystem::create_directory(where.snapshot());
     BOOST_TEST(refusal(where).find("state\": it is not a regular file") != std::string::npos);
     BOOST_TEST(!std::filesystem::exists(where.snapshot() + ".lock"));
@@ -349,7 +314,7 @@ BOOST_AUTO_TEST_CASE(folder_is_refused_without_a_trace)
 
 BOOST_AUTO_TEST_CASE(change_that_cannot_be_stored_is_not_answered)
 {
-    const place where;
+    const snapshot_place where;
     int answered = 1;
     {
         remembering_server server(where);
@@ -368,7 +333,7 @@ BOOST_AUTO_TEST_CASE(change_that_cannot_be_stored_is_not_answered)
 
 BOOST_AUTO_TEST_CASE(stopped_server_needs_no_space_for_its_file)
 {
-    const place where;
+    const snapshot_place where;
     {
         remembering_server server(where);
         server.post("/semaphore", R"({"name":"a","value":1})");
@@ -386,7 +351,7 @@ BOOST_AUTO_TEST_CASE(stopped_server_needs_no_space_for_its_file)
 
 BOOST_AUTO_TEST_CASE(long_history_is_replaced_as_soon_as_that_is_possible)
 {
-    const place where;
+    const snapshot_place where;
     const std::string name(4000, 'x');
     const std::string body = R"({"name":")" + name + "\"}";
     {
@@ -429,7 +394,7 @@ BOOST_AUTO_TEST_CASE(long_history_is_replaced_as_soon_as_that_is_possible)
 
 BOOST_AUTO_TEST_CASE(removal_that_makes_the_server_replace_its_history_is_kept)
 {
-    const place where;
+    const snapshot_place where;
     const std::string removed(4096, 'x');
     const std::string other(2000, 'y');
     {

@@ -1,0 +1,55 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#ifndef TURNSTILE_TEST_SERVICE_SNAPSHOT_PLACE_HPP
+#define TURNSTILE_TEST_SERVICE_SNAPSHOT_PLACE_HPP
+
+#include <boost/test/unit_test.hpp>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <vector>
+
+namespace turnstile::test {
+
+/// A new folder with one snapshot.
+struct snapshot_place
+{
+    snapshot_place()
+    {
+        std::string name = "/tmp/turnstile_XXXXXX";
+        BOOST_TEST_REQUIRE(::mkdtemp(name.data()) != nullptr);
+        path = name;
+    }
+
+    snapshot_place(const snapshot_place&) = delete;
+    snapshot_place& operator=(const snapshot_place&) = delete;
+
+    ~snapshot_place() { std::filesystem::remove_all(path); }
+
+    [[nodiscard]] std::string snapshot() const { return path / "state"; }
+
+    [[nodiscard]] std::string log() const { return path / "log"; }
+
+    [[nodiscard]] std::string read(const std::string& name) const
+    {
+        std::ifstream stream(path / name, std::ios::binary);
+        return {std::istreambuf_iterator<char>(stream), {}};
+    }
+
+    void write(const std::string& text) const
+    {
+        std::ofstream(snapshot(), std::ios::binary) << text;
+    }
+
+    [[nodiscard]] std::vector<std::string> arguments() const { return {"--snapshot", snapshot()}; }
+
+    std::filesystem::path path;
+};
+
+}  // namespace turnstile::test
+
+#endif
