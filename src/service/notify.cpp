@@ -167,7 +167,7 @@ bool notifier::allows(const notify_target& target) const
         });
 }
 
-awaitable<bool> notifier::deliver(notify_target target, std::string body)
+awaitable<bool> notifier::deliver(notify_target target, std::string body, clock::time_point end)
 {
     std::string text = "POST " + target.path + " HTTP/1.1\r\nHost: " + target.host + ':' +
                        target.port + "\r\nUser-Agent: turnstile-server\r\n";
@@ -179,10 +179,10 @@ awaitable<bool> notifier::deliver(notify_target target, std::string body)
     std::chrono::milliseconds delay = settings_.first_delay;
     for (int i = 1; !closing_; ++i)
     {
-        const bool delivered = co_await attempt(state, target, text);
+        const bool delivered = co_await attempt(state, target, text, end);
         if (delivered)
             co_return true;
-        if (i == settings_.attempts || closing_)
+        if (i == settings_.attempts || closing_ || clock::now() + delay >= end)
             break;
         state.timer.expires_after(delay);
         co_await state.timer.async_wait(as_result);
@@ -220,7 +220,7 @@ awaitable<bool> post(Stream& stream, const std::string& text)
 }  // namespace
 
 awaitable<bool> notifier::attempt(delivery& state, const notify_target& target,
-                                  const std::string& text)
+                                  const std::string& text, clock::time_point end)
 {
     // An IPv6 address is resolved without its brackets.
     const std::string host = target.host.front() == '[' && target.host.back() == ']'
@@ -230,7 +230,7 @@ awaitable<bool> notifier::attempt(delivery& state, const notify_target& target,
     if (unknown || closing_)
         co_return false;
     state.stream.socket() = decltype(state.stream)::socket_type(context_);
-    state.stream.expires_after(settings_.timeout);
+    state.stream.expires_at(std::min(clock::now() + settings_.timeout, end));
     auto [refused, place] = co_await state.stream.async_connect(places, as_result);
     if (refused)
         co_return false;

@@ -65,6 +65,8 @@ struct notify_target
 class notifier
 {
 public:
+    using clock = std::chrono::steady_clock;
+
     /// @throws std::runtime_error  if the file with authorities cannot be used.
     notifier(boost::asio::io_context& context, notify_settings settings);
 
@@ -74,8 +76,9 @@ public:
     [[nodiscard]] bool allows(const notify_target& target) const;
 
     /// Posts @p body until the receiver answers with a status 2xx. It follows no redirects. A receiver with https needs
-    /// a valid certificate for its name. Returns false if all attempts failed, or after @ref close.
-    awaitable<bool> deliver(notify_target target, std::string body);
+    /// a valid certificate for its name. No attempt lasts longer than until @p end. Returns false if all attempts
+    /// failed, or after @ref close.
+    awaitable<bool> deliver(notify_target target, std::string body, clock::time_point end);
 
     /// Ends all attempts.
     void close();
@@ -83,7 +86,8 @@ public:
 private:
     struct delivery;
 
-    awaitable<bool> attempt(delivery& state, const notify_target& target, const std::string& text);
+    awaitable<bool> attempt(delivery& state, const notify_target& target, const std::string& text,
+                            clock::time_point end);
 
     boost::asio::io_context& context_;
     notify_settings settings_;

@@ -165,6 +165,8 @@ awaitable<void> service::call_back(std::string id, notify_target target, std::st
         event = "timeout";
     else if (granted.what == outcome::unknown)
         event = "deleted";
+    // Once the lease has ended, another client may hold the units.
+    auto end = notifier::clock::time_point::max();
     std::string body = "{\"id\":\"" + id + "\",\"event\":\"";
     body.append(event).append("\",\"name\":").append(quoted(name));
     if (granted.what == outcome::done && announces)
@@ -174,8 +176,11 @@ awaitable<void> service::call_back(std::string id, notify_target target, std::st
         granted.undo = {};
     }
     else if (granted.what == outcome::done)
+    {
+        end = notifier::clock::now() + wanted.lease;
         body += ",\"permit\":\"" + granted.permit + "\",\"token\":" + std::to_string(granted.token);
-    const bool delivered = co_await notifier_.deliver(std::move(target), body + '}');
+    }
+    const bool delivered = co_await notifier_.deliver(std::move(target), body + '}', end);
     if (!delivered && granted.undo)
         granted.undo();
 }

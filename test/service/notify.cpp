@@ -306,6 +306,28 @@ BOOST_AUTO_TEST_CASE(units_return_if_the_receiver_fails)
     BOOST_TEST(!to.has_calls());
 }
 
+BOOST_AUTO_TEST_CASE(no_receiver_is_called_after_the_end_of_the_lease)
+{
+    const receiver to;
+    const calling_server server(to, {"--max-notifications", "1"});
+    server.create_empty();
+    BOOST_TEST(server.notify(to.url(), R"(,"lease":3)").status == 202);
+    server.await_waiters(1);
+    http_client next(server.address());
+    next.send(request_text("POST", "/semaphore/down", R"({"name":"a","wait":600})"));
+    server.await_waiters(2);
+    server.up();
+    while (!to.has_calls())
+        std::this_thread::yield();
+    // The receiver fails after its lease has ended, and the next client holds the unit.
+    BOOST_TEST(next.receive().status == 200);
+    BOOST_TEST(member(to.take("500 Internal Server Error").body, "event") == "granted");
+    // The next call-back is accepted when this one is over.
+    do
+        BOOST_TEST_REQUIRE(!to.has_calls());
+    while (server.notify(to.url()).status != 202);
+}
+
 BOOST_AUTO_TEST_CASE(without_a_lease_no_unit_is_taken)
 {
     const receiver to;
