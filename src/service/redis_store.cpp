@@ -274,7 +274,7 @@ awaitable<grant> redis_store::keep(std::string_view name, const demand& wanted,
     }
     else if (is_kept)
     {
-        const bool is_returned = co_await give_back(std::string(name), answer.units, answer.permit);
+        const bool is_returned = co_await give_back(answer);
         if (!is_returned)
             refused.reason += "; the units may have been taken";
     }
@@ -340,39 +340,45 @@ result redis_store::finished(error_code error, const semaphore_answer& answer, h
     return ended;
 }
 
-grant redis_store::granted(const semaphore_answer& answer, std::chrono::milliseconds waited)
+grant redis_store::granted(semaphore_answer answer, std::chrono::milliseconds waited)
 {
     ++counts_.grants;
-    tell(happening::granted, answer, waited);
     grant received;
+    received.undo = [this, answer]
+    { asio::co_spawn(executor_, give_back(answer), asio::detached); };
+    // Clients receive the tokens of permits only.
+    if (answer.permit.empty())
+        answer.fencing_token = 0;
+    tell(happening::granted, answer, waited);
     received.what = outcome::done;
     received.value = answer.state.value;
     received.permit = answer.permit;
     received.token = answer.fencing_token;
-    received.undo = [this, name = answer.state.name, units = answer.units, permit = answer.permit]
-    { asio::co_spawn(executor_, give_back(name, units, permit), asio::detached); };
     return received;
 }
 
 /// Releases granted units if their client has not received the grant. Returns whether Redis has answered.
-awaitable<bool> redis_store::give_back(std::string name, std::int64_t units, std::string permit)
+awaitable<bool> redis_store::give_back(semaphore_answer taken)
 {
     ++counts_.undone;
     result ended;
-    if (permit.empty())
+    const std::string& name = taken.state.name;
+    if (taken.permit.empty())
     {
-        const auto [error, answer] = co_await directory_.async_add(name, units, as_result);
+        const auto [error, answer] =
+            co_await directory_.async_return(name, taken.units, taken.fencing_token, as_result);
         ended = finished(error, answer, happening::released, "undone");
     }
     else
     {
-        const auto [error, answer] = co_await directory_.async_release(name, permit, as_result);
+        const auto [error, answer] =
+            co_await directory_.async_release(name, taken.permit, as_result);
         ended = finished(error, answer, happening::released, "undone");
     }
     const bool is_answered = ended.what != outcome::unavailable;
     if (!is_answered)
         log(log_level::warning, "cannot return the units of a client that has not received them",
-            {{"name", name}, {"n", units}, {"error", ended.reason}});
+            {{"name", name}, {"n", taken.units}, {"error", ended.reason}});
     co_return is_answered;
 }
 

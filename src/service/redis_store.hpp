@@ -75,11 +75,11 @@ private:
     awaitable<grant> end_wait(std::string_view name, const demand& wanted, error_code error,
                               std::chrono::milliseconds waited);
     awaitable<void> report_waiter(std::string name, std::int64_t units);
-    awaitable<bool> give_back(std::string name, std::int64_t units, std::string permit);
+    awaitable<bool> give_back(redis::semaphore_answer taken);
     [[nodiscard]] result finished(error_code error, const redis::semaphore_answer& answer) const;
     [[nodiscard]] result finished(error_code error, const redis::semaphore_answer& answer,
                                   happening what, std::string_view reason = {}) const;
-    grant granted(const redis::semaphore_answer& answer, std::chrono::milliseconds waited = {});
+    grant granted(redis::semaphore_answer answer, std::chrono::milliseconds waited = {});
     void tell(happening what, const redis::semaphore_answer& answer,
               std::chrono::milliseconds waited = {}, std::string_view reason = {}) const;
 

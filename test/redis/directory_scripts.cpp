@@ -32,9 +32,10 @@ public:
         return change("pool_enlist", call, {"name", std::to_string(units)});
     }
     words delist(const std::string& call = "") { return change("pool_delist", call, {"name"}); }
-    words supply(std::int64_t units, const std::string& call = "")
+    /// Adds units, which were taken for good if @p fence states when.
+    words supply(std::int64_t units, const std::string& call = "", const std::string& fence = "")
     {
-        return change("pool_supply", call, {std::to_string(units)});
+        return change("pool_supply", call, {std::to_string(units), fence});
     }
     /// Takes units for good.
     words draw(std::int64_t units, const std::string& call = "")
@@ -295,6 +296,21 @@ BOOST_AUTO_TEST_CASE(repeated_units_are_added_once)
     TEST_WORDS(supply(2, "call"), "ok", "5", "0", "0", "0", "2", "0");
 }
 
+BOOST_AUTO_TEST_CASE(units_return_to_their_semaphore_only)
+{
+    enlist(2);
+    const std::string first = draw(1)[4];
+    pass(1s);
+    const std::string second = draw(1)[4];
+    BOOST_TEST(supply(1, "", first)[1] == "1");
+    delist();
+    // The next semaphore with that name is created a microsecond later.
+    pass(1us);
+    enlist(3);
+    BOOST_TEST(supply(1, "", second)[0] == "missing");
+    BOOST_TEST(read()[1] == "3");
+}
+
 BOOST_AUTO_TEST_CASE(an_addition_ends_expired_permits)
 {
     enlist(3);
@@ -308,7 +324,7 @@ BOOST_AUTO_TEST_CASE(an_addition_ends_expired_permits)
 BOOST_AUTO_TEST_CASE(units_are_taken_for_good)
 {
     enlist(3);
-    TEST_WORDS(draw(2), "ok", "1", "0", "0", "0", "2", "0");
+    TEST_WORDS(draw(2), "ok", "1", "0", "0", std::to_string(start), "2", "0");
     pass(24'000h);
     BOOST_TEST(read()[1] == "1");
     BOOST_TEST(supply(9)[1] == "10");
@@ -371,7 +387,7 @@ BOOST_AUTO_TEST_CASE(repeated_units_are_taken_once)
     draw(1, "call");
     const words first = take(1, "p", "other");
     pass(500ms);
-    TEST_WORDS(draw(1, "call"), "ok", "1", "0", "1", "0", "1", "0");
+    TEST_WORDS(draw(1, "call"), "ok", "1", "0", "1", std::to_string(start + 500'000), "1", "0");
     BOOST_TEST(take(1, "p", "other") == first, boost::test_tools::per_element());
     pass(500ms);
     BOOST_TEST(read()[1] == "2");

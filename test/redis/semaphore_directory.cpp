@@ -118,6 +118,23 @@ BOOST_AUTO_TEST_CASE(units_are_bounded_by_the_capacity)
     BOOST_TEST(get(directory.async_add("a", 3)).state.value == most - 2);
 }
 
+BOOST_AUTO_TEST_CASE(units_return_to_their_semaphore_and_to_no_later_one_with_its_name)
+{
+    get(directory.async_create("a", 2));
+    const semaphore_answer taken = get(directory.async_take("a", 1, listed_permit_options()));
+    auto units = std::get<1>(directory.find("a")->async_acquire(1, as_result).get());
+    const semaphore_answer kept = get(directory.async_keep("a", units, listed_permit_options()));
+    BOOST_TEST(kept.state.value == 0);
+    BOOST_TEST(get(directory.async_return("a", 1, taken.fencing_token)).state.value == 1);
+    BOOST_TEST(get(directory.async_return("a", 1, kept.fencing_token)).state.value == 2);
+    get(directory.async_remove("a"));
+    get(directory.async_create("a", 1));
+    for (const semaphore_answer& each : {taken, kept})
+        BOOST_TEST((get(directory.async_return("a", 1, each.fencing_token)).status ==
+                    directory_status::missing));
+    BOOST_TEST(value("a") == 1);
+}
+
 BOOST_AUTO_TEST_CASE(permit_survives_its_session)
 {
     get(directory.async_create("a", 3));

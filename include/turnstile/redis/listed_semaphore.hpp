@@ -53,7 +53,8 @@ struct semaphore_answer
     std::int64_t units = 0;
     /// The id of a permit that was granted; empty if the units have no holder.
     std::string permit;
-    /// The fencing token of the permit; 0 if there is none.
+    /// The fencing token of the permit. If the units were taken for good, the number for
+    /// semaphore_directory::async_return. Otherwise 0.
     std::uint64_t fencing_token = 0;
 };
 

@@ -189,6 +189,30 @@ public:
     }
 
     /**
+     * @brief Returns units that were taken for good, unless their semaphore was removed since.
+     *
+     * @param name          the name of the semaphore.
+     * @param units         how many, at least 1.
+     * @param fencing_token semaphore_answer::fencing_token of @ref async_take or @ref async_keep.
+     * @param token         the completion token.
+     * @par Completion Signature
+     * @code void(error_code, semaphore_answer) @endcode
+     * directory_status::missing also if another semaphore with that name was created meanwhile; it does not change.
+     * Otherwise as with @ref async_add.
+     * @par Errors, Per-Operation Cancellation
+     * As with @ref async_add.
+     */
+    template <boost::asio::completion_token_for<void(error_code, semaphore_answer)>
+                  CompletionToken = boost::asio::deferred_t>
+    auto async_return(std::string_view name, std::int64_t units, std::uint64_t fencing_token,
+                      CompletionToken&& token = {})
+    {
+        return start<semaphore_answer>({detail::directory_operation::add, std::string(name), units,
+                                        std::to_string(fencing_token)},
+                                       std::forward<CompletionToken>(token));
+    }
+
+    /**
      * @brief Takes units if enough are available and nobody waits.
      *
      * @param name  the name of the semaphore.

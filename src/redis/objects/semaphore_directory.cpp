@@ -44,7 +44,7 @@ std::pair<std::string_view, std::vector<std::string>> script_of(const directory_
     case directory_operation::remove:
         return {"pool_delist", {call.name}};
     case directory_operation::add:
-        return {"pool_supply", {number}};
+        return {"pool_supply", {number, call.permit}};
     case directory_operation::take:
         return {"pool_draw", {number, call.permit, lease, call.terms.client}};
     case directory_operation::release:
@@ -294,7 +294,7 @@ semaphore_answer kept(const directory_call& call, std::uint64_t token, semaphore
     answer.state.name = call.name;
     answer.permit = call.permit;
     answer.units = call.number;
-    answer.fencing_token = call.permit.empty() ? 0 : token;
+    answer.fencing_token = token;
     return answer;
 }
 

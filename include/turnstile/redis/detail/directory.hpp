@@ -55,7 +55,7 @@ struct directory_call
     std::string name;
     /// The units, or the limit of a list.
     std::int64_t number;
-    /// The id of a permit; to free it, its fencing token.
+    /// The id of a permit; to free it, its fencing token. To add units that were taken for good, their fencing token.
     std::string permit;
     listed_permit_options terms;
 };

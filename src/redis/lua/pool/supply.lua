@@ -2,7 +2,7 @@
 --
 -- KEYS       pool, index (of the directory)
 -- ARGV       prefix, lease ms, claim ms, idle ms, capacity, name of the call, name of the call before it in its slot,
---            units
+--            units, the fence with which they were taken for good (empty: they are new)
 -- returns    ok | excess | missing | foreign | wrongtype; see conclude()
 -- repeated   answers ok, and adds nothing, until another call in the slot has changed something
 -- wakes      waiters of the queue, as long as the first one fits
@@ -10,8 +10,10 @@
 -- flags: allow-oom
 local s, why = open(KEYS[1], read_clock(), ARGV[3], ARGV[5], '-1')
 if not s then return why end
+local units, fence, status = tonumber(ARGV[8]), tonumber(ARGV[9]), 'ok'
+-- A younger pool is another one, with the name of the pool that lacks the units.
+if fence and s.born > fence then return 'missing' end
 expire_grants(s)
-local units, status = tonumber(ARGV[8]), 'ok'
 if not is_repeated() then
   if units > s.outside then
     status = 'excess'
