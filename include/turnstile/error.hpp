@@ -54,7 +54,8 @@ enum class errc
     predicate_threw = 10,
     /// A duration is negative, or outside of what the operation accepts.
     invalid_duration = 11,
-    /// The payload of a job is empty, or larger than its queue accepts.
+    /// The payload of a job is empty, or larger than its queue accepts; or its deduplication id is
+    /// too long.
     invalid_payload = 12,
     /// The queue has no such job.
     unknown_job = 13,
@@ -151,7 +152,8 @@ public:
         case errc::invalid_duration:
             return "a duration is negative, or outside of what the operation accepts";
         case errc::invalid_payload:
-            return "the payload is empty, or larger than the queue accepts";
+            return "the payload is empty, or it or the deduplication id is larger than the queue "
+                   "accepts";
         case errc::unknown_job:
             return "the queue has no such job";
         }

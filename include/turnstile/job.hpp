@@ -5,6 +5,7 @@
 #ifndef TURNSTILE_JOB_HPP
 #define TURNSTILE_JOB_HPP
 
+#include <algorithm>
 #include <boost/asio/async_result.hpp>
 #include <boost/asio/cancellation_signal.hpp>
 #include <boost/asio/deferred.hpp>
@@ -112,6 +113,9 @@ public:
     /// The type of the payload.
     using value_type = typename Queue::value_type;
 
+    /// The longest text of a failure that the queue keeps: 64 KiB.
+    static constexpr std::size_t max_error = std::size_t(64) * 1024;
+
     /// Constructs an empty job.
     job() noexcept = default;
 
@@ -197,7 +201,7 @@ public:
      * The job is started again after its back-off. After its last attempt, it becomes a dead
      * letter.
      *
-     * @param error the text for listings.
+     * @param error the text for listings; its first @ref max_error bytes count.
      * @par Completion Signature, Errors, Per-Operation Cancellation, Immediate completion
      * As with @ref async_finish.
      */
@@ -205,6 +209,7 @@ public:
                   boost::asio::deferred_t>
     auto async_fail(std::string error, CompletionToken&& token = {})
     {
+        error.resize(std::min(error.size(), max_error));
         return grant_type::async_fail(grant_, std::move(error),
                                       std::forward<CompletionToken>(token));
     }

@@ -45,6 +45,9 @@ public:
     /// The longest duration: 100 years.
     static constexpr duration longest = std::chrono::hours(24 * 365 * 100);
 
+    /// The longest deduplication id: 4096 bytes.
+    static constexpr std::size_t max_deduplication_id = 4096;
+
     /// The earliest start, counted from the push; 0 by default, at least 0.
     push_options& delay(duration value)
     {
@@ -83,7 +86,8 @@ public:
      *
      * If another job has the id, `async_push()` returns the number of that job, and adds none. A
      * job has its id until it is finished, drained or a dead letter, and at least for @p window
-     * after its push. An empty id is none.
+     * after its push. An empty id is none. For a long text, use a hash of it: an id has at most
+     * @ref max_deduplication_id bytes.
      */
     push_options& deduplicate(std::string id, duration window = duration(0))
     {
@@ -137,7 +141,8 @@ public:
     [[nodiscard]] std::optional<duration> timeout() const noexcept { return timeout_; }
 
     /// The error with which a push with these options fails: @ref errc::invalid_count for the
-    /// number of attempts, @ref errc::invalid_duration for a duration, or none.
+    /// number of attempts, @ref errc::invalid_duration for a duration, @ref errc::invalid_payload
+    /// for the deduplication id, or none.
     [[nodiscard]] error_code check() const noexcept
     {
         const duration zero(0);
@@ -149,6 +154,8 @@ public:
         if (backoff_most_ < backoff_first_ ||
             (timeout_ && (*timeout_ <= zero || *timeout_ > longest)))
             return errc::invalid_duration;
+        if (deduplication_id_ && deduplication_id_->size() > max_deduplication_id)
+            return errc::invalid_payload;
         return {};
     }
 

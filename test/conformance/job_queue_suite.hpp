@@ -408,6 +408,10 @@ TURNSTILE_JOB_TEST(invalid_input_is_rejected)
                   push_options().timeout(more)})
                 BOOST_TEST(std::get<0>(co_await t.queue.async_push("a", each, asio::as_tuple)) ==
                            make_error_code(errc::invalid_duration));
+            const std::string longest_id(push_options::max_deduplication_id, 'x');
+            const push_options too_long = push_options().deduplicate(longest_id + 'x');
+            BOOST_TEST(std::get<0>(co_await t.queue.async_push("a", too_long, asio::as_tuple)) ==
+                       make_error_code(errc::invalid_payload));
             BOOST_TEST(std::get<0>(co_await t.queue.async_retry(77, asio::as_tuple)) ==
                        make_error_code(errc::unknown_job));
             BOOST_TEST(std::get<0>(co_await t.queue.async_limit_rate(-1, 1s, asio::as_tuple)) ==
@@ -423,7 +427,8 @@ TURNSTILE_JOB_TEST(invalid_input_is_rejected)
                                                           std::numeric_limits<std::size_t>::max(),
                                                           t.queue.max_page);
             BOOST_TEST(none.empty());
-            const push_options widest = push_options().attempts(1).timeout(push_options::longest);
+            const push_options widest =
+                push_options().attempts(1).timeout(push_options::longest).deduplicate(longest_id);
             co_await t.queue.async_push(std::string(16, 'a'), widest);
             co_await t.work(1);
             co_await t.push_all("b", push_options().delay(push_options::longest));

@@ -371,6 +371,22 @@ TURNSTILE_JOB_TEST(a_body_may_end_the_attempt_itself)
         });
 }
 
+TURNSTILE_JOB_TEST(a_long_text_of_a_failure_is_cut)
+{
+    turnstile::test::job_queue_test<Provider> t;
+    using job_type = typename decltype(t)::job_type;
+    t.run(
+        [&]() -> typename decltype(t)::task
+        {
+            const std::string longest(job_type::max_error, 'x');
+            co_await t.push_all("a", turnstile::push_options().attempts(1));
+            auto job = co_await t.queue.async_next();
+            co_await job.async_fail(longest + 'y');
+            const auto letter = co_await t.only(turnstile::job_state::dead);
+            BOOST_TEST((letter.error == longest));
+        });
+}
+
 TURNSTILE_JOB_TEST(a_cancelled_body_returns_its_job)
 {
     turnstile::test::job_queue_test<Provider> t;
