@@ -4,15 +4,22 @@
 
 // The grace in which a server that has started or taken over protects the locks of holders that it has forgotten.
 
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/use_future.hpp>
 #include <boost/test/unit_test.hpp>
 #include <chrono>
 #include <string>
 #include <support/lock_client.hpp>
 #include <support/lock_view.hpp>
 #include <support/redis_server.hpp>
+#include <support/running_context.hpp>
 #include <support/shifted_clock.hpp>
 #include <support/tcp_proxy.hpp>
+#include <turnstile/redis/async_mutex.hpp>
 #include <turnstile/redis/config.hpp>
+#include <turnstile/redis/semaphore_directory.hpp>
+#include <turnstile/redis/session.hpp>
+#include <utility>
 
 namespace {
 
@@ -32,6 +39,22 @@ config with_grace(const std::string& url, std::chrono::milliseconds grace)
     config settings = turnstile::test::undisturbed(url);
     settings.grace = grace;
     return settings;
+}
+
+/// Waits until a state that is written now is certainly younger than the server, whose start is known in whole seconds.
+void outlast_start(const redis_server& server)
+{
+    BOOST_TEST(until([&] { return std::stoi(server.info("uptime_in_seconds")) >= 2; }));
+}
+
+/// The results of an operation without an error.
+template <class Operation>
+auto result_of(Operation operation)
+{
+    auto results = std::move(operation)(boost::asio::as_tuple(boost::asio::use_future)).get();
+    const error_code error = std::get<0>(results);
+    BOOST_TEST(!error, error.message());
+    return std::move(std::get<1>(results));
 }
 
 }  // namespace
@@ -151,4 +174,72 @@ BOOST_AUTO_TEST_CASE(a_new_session_learns_when_a_replica_took_over)
     BOOST_TEST(holder->holds());
     lock_client indifferent(with_grace(replica.url(), 0ms));
     BOOST_TEST(indifferent.try_lock("c")->result() == "held");
+}
+
+BOOST_AUTO_TEST_CASE(calls_of_a_directory_do_not_overtake_the_holder_of_an_outdated_snapshot)
+{
+    using namespace turnstile::redis;
+    redis_server server;
+    tcp_proxy proxy(server.port());
+    turnstile::test::running_context context;
+    session first(context.get_executor(), with_grace(proxy.url(), 0ms), session_thread::own);
+    semaphore_directory of_first(first, "d");
+    for (const char* name : {"read", "drawn"})
+        result_of(of_first.async_create(name, 1));
+    server.run({"SAVE"});
+    const auto read = of_first.find("read");
+    const auto drawn = of_first.find("drawn");
+    auto one = result_of(read->async_acquire(1));
+    auto other = result_of(drawn->async_acquire(1));
+
+    proxy.refuse(true);
+    proxy.cut();
+    server.kill();
+    server.start();
+    outlast_start(server);
+    session second(context.get_executor(), with_grace(server.url(), 1h), session_thread::own);
+    semaphore_directory of_second(second, "d");
+    BOOST_TEST(result_of(of_second.async_list({}, 10)).total == 2U);
+    result_of(of_second.async_read("read"));
+    BOOST_TEST(!result_of(of_second.find("read")->async_try_acquire(1)));
+    const semaphore_answer taken =
+        result_of(of_second.async_take("drawn", 1, listed_permit_options()));
+    BOOST_TEST((taken.status == directory_status::busy));
+    proxy.refuse(false);
+    for (const char* name : {"read", "drawn"})
+        BOOST_TEST(until([&] { return result_of(of_second.async_read(name)).state.value == 0; }));
+    for (auto* permit : {&one, &other})
+    {
+        const auto [error] =
+            permit->async_release(boost::asio::as_tuple(boost::asio::use_future)).get();
+        BOOST_TEST(!error, error.message());
+    }
+}
+
+BOOST_AUTO_TEST_CASE(a_break_that_ends_no_grant_leaves_an_outdated_lock_in_doubt)
+{
+    using namespace turnstile::redis;
+    redis_server server;
+    tcp_proxy proxy(server.port());
+    lock_client first(with_grace(proxy.url(), 0ms));
+    // The snapshot contains a free lock.
+    BOOST_TEST(first.lock("a")->result() == "held");
+    BOOST_TEST(until([&] { return first.metrics().attempts == 0; }));
+    server.run({"SAVE"});
+    const auto holder = first.lock("a");
+    BOOST_TEST(holder->result() == "held");
+
+    proxy.refuse(true);
+    proxy.cut();
+    server.kill();
+    server.start();
+    outlast_start(server);
+    turnstile::test::running_context context;
+    session second(context.get_executor(), with_grace(server.url(), 1h), session_thread::own);
+    async_mutex mutex(second, "a");
+    BOOST_TEST(result_of(mutex.async_break(std::uint64_t(1))) == 0U);
+    BOOST_TEST(!result_of(mutex.async_try_lock()));
+    proxy.refuse(false);
+    BOOST_TEST(until([&] { return lock_view(server, "a").number("fence") == holder->fence(); }));
+    BOOST_TEST(holder->unlock() == error_code());
 }

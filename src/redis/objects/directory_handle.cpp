@@ -129,8 +129,10 @@ void directory_handle::send(session_engine& engine, message what, sent_handler d
     auto keys = what.keys;
     auto arguments = what.arguments;
     const std::string_view script = what.script;
+    // See common_arguments(), which are not those of this script.
+    const std::size_t claim = script == "pool_names" ? 0 : 2;
     engine.run_once(
-        script, std::move(keys), std::move(arguments),
+        script, std::move(keys), std::move(arguments), claim,
         [self = shared_from_this(), &engine, what = std::move(what),
          done = std::move(done)](error_code error, const std::vector<std::string>& leaves)
         {

@@ -190,6 +190,9 @@ public:
 
     [[nodiscard]] const client_counters& counters() const noexcept { return counters_; }
 
+    /// The text that follows the claim lease in the arguments of a script: two times during a grace, otherwise nothing.
+    [[nodiscard]] std::string grace_words() const;
+
     /// The number of attempts, including those whose callers no longer wait for them.
     [[nodiscard]] std::size_t attempt_count() const noexcept { return attempts_.size(); }
 

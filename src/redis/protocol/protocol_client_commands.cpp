@@ -36,11 +36,18 @@ word_list protocol_client::words_of(const lease_options& options, std::string_vi
 /// Appends the options of a lock.
 void protocol_client::append_options(word_list& list, const lock_state& lock) const
 {
-    if (in_grace())
-        list.add(words_of(lock.options, ' ' + std::to_string(server_started_) + ' ' +
-                                            std::to_string(grace_ends_)));
+    if (const std::string grace = grace_words(); !grace.empty())
+        list.add(words_of(lock.options, grace));
     else
         list.add(lock.option_words);
+}
+
+/// The times that follow the claim lease during a grace, with a space before each; otherwise empty.
+std::string protocol_client::grace_words() const
+{
+    if (!in_grace())
+        return {};
+    return ' ' + std::to_string(server_started_) + ' ' + std::to_string(grace_ends_);
 }
 
 /// The argument that states whether the client accepts a capacity of a pool that differs from its own.

@@ -180,7 +180,7 @@ void inspect(session_engine& engine, const std::shared_ptr<lock_handle>& lock,
                                        std::to_string(lock_status::max_listed)};
     append_shape(arguments, lock->options);
     engine.run_once(kind == inspected_kind::mutex ? "inspect" : "pool_inspect", lock->keys,
-                    std::move(arguments),
+                    std::move(arguments), 0,
                     [kind, done](error_code error, const std::vector<std::string>& leaves)
                     {
                         auto status = error ? std::nullopt : parse_status(leaves, kind);
@@ -214,7 +214,8 @@ void break_lock(session_engine& engine, const breaking& what, const std::string&
         std::to_string(std::min(lock.options.claim, lock.options.lease).count()),
         std::to_string(lock.options.idle.count())};
     append_shape(arguments, lock.options);
-    engine.run_once(is_pool ? "pool_break" : "break", std::move(keys), std::move(arguments),
+    constexpr std::size_t claim = 4;
+    engine.run_once(is_pool ? "pool_break" : "break", std::move(keys), std::move(arguments), claim,
                     [&engine, what](error_code error, const std::vector<std::string>& leaves)
                     {
                         const auto answers = error ? std::nullopt : parse_answers(leaves);

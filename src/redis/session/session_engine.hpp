@@ -142,8 +142,10 @@ public:
     using script_handler = std::function<void(error_code, const std::vector<std::string>&)>;
 
     /// Waits until the session is connected, and then runs a script that belongs to no attempt. It is not repeated.
+    /// @p claim is the index of the claim lease in @p arguments, which is sent with the times of the grace; 0 if there
+    /// is none.
     void run_once(std::string_view name, std::vector<std::string> keys,
-                  std::vector<std::string> arguments, script_handler done);
+                  std::vector<std::string> arguments, std::size_t claim, script_handler done);
     void ready(listener done);
     void ping(const listener& done);
     void close(listener done);

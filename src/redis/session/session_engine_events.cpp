@@ -61,7 +61,8 @@ std::vector<std::string> texts_of(reply answer)
 // --- commands of the session itself --------------------------------------------------------------
 
 void session_engine::run_once(std::string_view name, std::vector<std::string> keys,
-                              std::vector<std::string> arguments, script_handler done)
+                              std::vector<std::string> arguments, std::size_t claim,
+                              script_handler done)
 {
     if (is_closed_)
         return done(errc::session_closed, {});
@@ -70,16 +71,20 @@ void session_engine::run_once(std::string_view name, std::vector<std::string> ke
         // Runs on the strand when the attempt to connect has ended.
         done_handler next(
             [this, self = shared_from_this(), name, keys = std::move(keys),
-             arguments = std::move(arguments), done = std::move(done)](error_code error) mutable
+             arguments = std::move(arguments), claim,
+             done = std::move(done)](error_code error) mutable
             {
                 if (error)
                     done(error, {});
                 else
-                    run_once(name, std::move(keys), std::move(arguments), std::move(done));
+                    run_once(name, std::move(keys), std::move(arguments), claim, std::move(done));
             },
             strand_);
         return ready(std::make_shared<completion<error_code>>(std::move(next)));
     }
+    // Only a connected session knows the times.
+    if (claim != 0)
+        arguments[claim] += client_.grace_words();
     connection_.eval(
         script_named(name), keys, arguments,
         [this, self = shared_from_this(), name, done = std::move(done)](const reply& answer)
