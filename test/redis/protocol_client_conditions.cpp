@@ -428,6 +428,62 @@ BOOST_AUTO_TEST_CASE(a_refused_commit_releases_the_lock_all_the_same)
     BOOST_TEST(client.machine.attempt_count() == 0U);
 }
 
+// The refusal of the repetition does not show whether the server executed the first commit.
+BOOST_AUTO_TEST_CASE(a_commit_whose_repetition_is_refused_has_an_unknown_outcome)
+{
+    driven_client client;
+    client.connect();
+    const attempt_id follower = client.sleep(client.hold());
+    client.disconnect();
+    client.connect(2);
+    BOOST_TEST(client.sent() == "commit");
+    client.refuse("OOM command not allowed");
+    BOOST_TEST_REQUIRE(client.events.size() == 2U);
+    BOOST_TEST((std::get<released>(client.events[0]).result == release_result::unknown));
+    BOOST_TEST(std::get<failed>(client.events[1]).attempt == follower);
+    BOOST_TEST((std::get<failed>(client.events[1]).reason == attempt_failure::unknown));
+    // The waiter may wait on the condition at the server.
+    BOOST_TEST(client.sent() == "cancel release");
+    client.answer(client.say(driven_client::status::cancelled));
+    client.answer(client.say(driven_client::status::lost));
+    BOOST_TEST(client.events.size() == 2U);
+    BOOST_TEST(client.machine.attempt_count() == 0U);
+}
+
+BOOST_AUTO_TEST_CASE(a_commit_that_fails_inside_its_script_has_an_unknown_outcome)
+{
+    driven_client client;
+    client.connect();
+    client.sleep(client.hold());
+    client.refuse("WRONGTYPE wrong kind of value script: 12ab, on @user_script:9.");
+    BOOST_TEST_REQUIRE(client.events.size() == 2U);
+    BOOST_TEST((std::get<released>(client.events[0]).result == release_result::unknown));
+    BOOST_TEST((std::get<failed>(client.events[1]).reason == attempt_failure::unknown));
+    BOOST_TEST(client.sent() == "cancel release");
+    // A server that refuses the cancellation as well is not asked again.
+    client.refuse("NOPERM no permission");
+    client.answer(client.say(driven_client::status::released));
+    client.pass(1h);
+    BOOST_TEST(client.sent() == "");
+    BOOST_TEST(client.machine.attempt_count() == 0U);
+}
+
+BOOST_AUTO_TEST_CASE(a_commit_follows_a_renewal_that_is_refused)
+{
+    driven_client client;
+    client.connect();
+    const attempt_id holder = client.hold();
+    client.pass(5100ms);
+    const attempt_id follower = client.sleep(holder);
+    BOOST_TEST(client.sent() == "renew");
+    client.refuse("NOPERM no permission");
+    BOOST_TEST(client.sent() == "commit");
+    BOOST_TEST(client.events.empty());
+    client.answer(client.say(driven_client::status::released));
+    BOOST_TEST((client.only<released>().result == release_result::released));
+    BOOST_TEST(client.machine.phase_name(follower) == "queued");
+}
+
 BOOST_AUTO_TEST_CASE(a_refused_grant_passes_its_notification_to_the_next_waiter)
 {
     condition_client client;

@@ -293,6 +293,20 @@ BOOST_AUTO_TEST_CASE(a_contribution_of_a_lost_section_is_lost)
     BOOST_TEST(late.machine.contribution_count() == 0U);
 }
 
+BOOST_AUTO_TEST_CASE(a_withdrawal_whose_repetition_is_refused_ends_the_contribution)
+{
+    contribution_client client;
+    client.take_back(client.make());
+    client.disconnect();
+    client.connect(2);
+    BOOST_TEST(client.sent() == "commit contributions");
+    client.refuse("OOM command not allowed");
+    BOOST_TEST_REQUIRE(client.events.size() == 2U);
+    BOOST_TEST((std::get<released>(client.events[0]).result == release_result::unknown));
+    BOOST_TEST(std::get<contribution_ended>(client.events[1]).lost);
+    BOOST_TEST(client.machine.contribution_count() == 0U);
+}
+
 BOOST_AUTO_TEST_CASE(a_commit_whose_answer_was_lost_counts_from_when_it_was_sent_first)
 {
     contribution_client client;

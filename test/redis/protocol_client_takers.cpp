@@ -144,6 +144,22 @@ BOOST_AUTO_TEST_CASE(objects_with_the_same_name_share_no_slot)
     take_from(second);
 }
 
+// The refusal does not show whether the first copy of the release made the permit.
+BOOST_AUTO_TEST_CASE(a_release_to_a_permit_whose_repetition_is_refused_has_an_unknown_outcome)
+{
+    const attempt_id id = want();
+    answer(own(fence, 15s));
+    events.clear();
+    machine.bequeath(id, "1 permit 1000 client");
+    release(id);
+    disconnect();
+    connect(2);
+    BOOST_TEST(sent() == "release");
+    refuse("NOPERM no permission");
+    BOOST_TEST((only<released>().result == release_result::unknown));
+    BOOST_TEST(machine.attempt_count() == 0U);
+}
+
 // --- the capacity -------------------------------------------------------------------------------
 
 BOOST_AUTO_TEST_CASE(another_capacity_ends_an_attempt_with_both_numbers)

@@ -222,8 +222,8 @@ public:
      * @ref async_mutex::async_lock; `errc::bad_state` if a field of the state cannot be parsed as its
      * member's type, or a value cannot be written; `turnstile::errc::lost` if the lock was lost, even if the
      * body returned normally: nothing was written; `errc::unknown_outcome` if the server could not be reached
-     * until the lease expired, or has lost its memory: the changes may have been written;
-     * `errc::server_error` if the server refused to write them; `operation_aborted` if cancelled before the
+     * until the lease expired, has lost its memory, or refuses a commit that it may have executed: the changes
+     * may have been written; `errc::server_error` if the server refused to write them; `operation_aborted` if cancelled before the
      * body started, or if the monitor or the session was destroyed before that.
      * @par Per-Operation Cancellation
      * All types. Before the grant, the wait is aborted; afterwards, the signal is forwarded to the body. The

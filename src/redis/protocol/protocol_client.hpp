@@ -238,6 +238,7 @@ private:
     void enqueue(attempt& it, const script_answer& answer, bool on_condition = false);
     void begin_wait_of(attempt_id follower, const script_answer& answer, attempt_failure reason);
     void fail_follower(attempt_id follower, attempt_failure reason, std::string_view text = {});
+    void withdraw_follower(attempt_id follower, std::string_view text);
 
     // Cohorts.
     void appoint_envoy(lock_state& lock);
@@ -293,6 +294,7 @@ private:
     void on_nudge(lock_id id, attempt_id head, const script_answer& answer);
     void on_count(call_id id, const script_answer& answer);
     void on_refused(attempt& it, operation op, std::string_view text);
+    void on_refused_release(attempt& it, operation op, bool failed_inside, std::string_view text);
     void send_singly(const unanswered_command& sent);
     void on_refused_call(call_id id, std::string_view text);
     void rejoin(attempt& it);

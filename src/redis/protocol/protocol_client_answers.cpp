@@ -342,9 +342,9 @@ void protocol_client::on_release(attempt& it, const script_answer& answer)
     if (answer.status != status::released)
         resync_waiters(it.lock);
     const bool is_awaited = it.ending.how == release_kind::awaited;
+    it.doubtful = false;
     if (it.wants.takes)
     {
-        it.doubtful = false;
         // If the grant ended before the units could be taken, the attempt starts again, unless it was cancelled.
         if (answer.status != status::released && is_awaited)
         {
@@ -529,32 +529,40 @@ void protocol_client::on_refused(attempt& it, operation op, std::string_view tex
             return timers_.set(timer::retry, it.id, it.retry_at,
                                now_ + locks_.at(it.lock).options.claim);
         if (it.current == phase::releasing)
-        {
-            if (it.wants.takes)
-                return end_with(it, failed_inside ? attempt_failure::unknown : reason, text);
-            // The server refuses the commit, but the lock is released all the same.
-            if (op == operation::commit)
-            {
-                it.ending.how = release_kind::unawaited;
-                it.ending.has_failed = true;
-                actions_.emplace_back(released{it.bearer, release_result::refused,
-                                               std::string(text), keys_of(it.lock)});
-                fail_follower(std::exchange(it.ending.follower, 0), attempt_failure::refused, text);
-                end_commit_of_contributions(*std::exchange(it.ending.commit, nullptr),
-                                            release_result::refused);
-                return proceed(it);
-            }
-            if (it.ending.how == release_kind::awaited)
-                actions_.emplace_back(released{it.bearer, release_result::refused,
-                                               std::string(text), keys_of(it.lock)});
-            return end_attempt(it.id);
-        }
+            return on_refused_release(it, op, failed_inside, text);
     }
     // The command is repeated later. The lease runs on meanwhile.
     if (it.current == phase::held && !it.stale)
         timers_.set(timer::renewal, it.id, it.renewal_at, now_ + retry_interval);
     else
         timers_.set(timer::retry, it.id, it.retry_at, now_ + retry_interval);
+}
+
+void protocol_client::on_refused_release(attempt& it, operation op, bool failed_inside,
+                                         std::string_view text)
+{
+    // The refused command was sent before the release, which waits for its answer.
+    if (op != operation::release && op != operation::commit)
+        return proceed(it);
+    const bool only_frees = !it.wants.takes && !it.ending.commit && it.units.heir.empty();
+    const bool may_be_done = it.doubtful || (failed_inside && !only_frees);
+    const auto reason = may_be_done ? attempt_failure::unknown : attempt_failure::refused;
+    if (it.wants.takes)
+        return end_with(it, reason, text);
+    const auto result = may_be_done ? release_result::unknown : release_result::refused;
+    if (std::exchange(it.ending.how, release_kind::unawaited) == release_kind::awaited)
+        actions_.emplace_back(released{it.bearer, result, std::string(text), keys_of(it.lock)});
+    if (op != operation::commit)
+        return end_attempt(it.id);
+    // The server refuses the commit, but the lock is released all the same.
+    it.ending.has_failed = true;
+    const attempt_id follower = std::exchange(it.ending.follower, 0);
+    if (may_be_done)
+        withdraw_follower(follower, text);
+    else
+        fail_follower(follower, reason, text);
+    end_commit_of_contributions(*std::exchange(it.ending.commit, nullptr), result);
+    proceed(it);
 }
 
 }  // namespace turnstile::redis::detail

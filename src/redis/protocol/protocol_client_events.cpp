@@ -83,8 +83,9 @@ void protocol_client::disconnected(local_time now)
     unanswered_.clear();
     for (auto& [id, each] : attempts_)
     {
-        // The server may have executed the release that takes the units.
-        if (each.wants.takes && each.current == phase::releasing && each.awaited_answer != 0)
+        // The server may have executed the release that takes the units, commits the changes or makes the permit.
+        if (each.current == phase::releasing && each.awaited_answer != 0 &&
+            (each.wants.takes || each.ending.commit || !each.units.heir.empty()))
             each.doubtful = true;
         each.awaited_answer = 0;
         each.pending_grant = {};

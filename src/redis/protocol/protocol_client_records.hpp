@@ -157,7 +157,8 @@ struct protocol_client_records
         bool is_transaction = false;
         // Whether the client has to ask the server about the attempt (resync) or awaits the answer.
         bool stale = false;
-        // Whether the server may have executed a transaction or a take without the client's knowledge.
+        // Whether the server may have executed a transaction, or a release that does more than free the lock, without
+        // the client's knowledge.
         bool doubtful = false;
         std::uint32_t slot = 0;
         // The number of the last command for the attempt, while its answer is outstanding; otherwise 0.

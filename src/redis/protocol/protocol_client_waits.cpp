@@ -72,6 +72,21 @@ void protocol_client::fail_follower(attempt_id follower, attempt_failure reason,
         end_with(found->second, reason, text);
 }
 
+/// Ends a wait on a condition that the server may know, although it refused to start it. So the server has to forget it.
+void protocol_client::withdraw_follower(attempt_id follower, std::string_view text)
+{
+    const auto found = attempts_.find(follower);
+    if (found == attempts_.end())
+        return;
+    attempt& it = found->second;
+    it.wait.leader = 0;
+    if (it.current == phase::cancelling)
+        return proceed(it);
+    report_failure(it, attempt_failure::unknown, text);
+    it.ending.has_failed = true;
+    withdraw(it);
+}
+
 void protocol_client::on_requeue(attempt& it, const script_answer& answer)
 {
     if (it.current != phase::queued)
