@@ -156,7 +156,7 @@ const std::vector<safeguard>& all_safeguards()
          "where nobody listens",
          1},
         {"a job is pushed to a worker that listens",
-         {{"jobs_push", " and redis.call('PUBSUB', 'NUMSUB', channel)[2] > 0 then", " then"}},
+         {{"jobs_push", "if (reply[2] or 0) > 0 then", "if reply[2] then"}},
          {},
          only({cut, crash}),
          "where nobody listens",

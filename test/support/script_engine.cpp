@@ -140,8 +140,10 @@ struct script_engine::interpreter
             lua_call(state, 1, 0);
         }
         lua_createtable(state, 0, 2);
-        for (const auto& [name, function] :
-             {std::pair("call", &interpreter::call), {"pcall", &interpreter::pcall}})
+        for (const auto& [name, function] : {std::pair("call", &interpreter::call),
+                                             {"pcall", &interpreter::pcall},
+                                             {"acl_check_cmd", &interpreter::acl_check_cmd},
+                                             {"error_reply", &interpreter::error_reply}})
         {
             lua_pushlightuserdata(state, this);
             lua_pushcclosure(state, function, 1);
@@ -226,6 +228,23 @@ struct script_engine::interpreter
     static int pcall(lua_State* lua)
     {
         self(lua).execute(lua);
+        return 1;
+    }
+
+    /// Scripts check names in lower case.
+    static int acl_check_cmd(lua_State* lua)
+    {
+        const auto equal = [](char checked, char refused)
+        { return std::toupper(static_cast<unsigned char>(checked)) == refused; };
+        lua_pushboolean(
+            lua,
+            std::ranges::equal(string_at(lua, 1), self(lua).store->refused_command, equal) ? 0 : 1);
+        return 1;
+    }
+
+    static int error_reply(lua_State* lua)
+    {
+        push(lua, redis_reply::error(string_at(lua, 1)));
         return 1;
     }
 

@@ -33,6 +33,15 @@ local small = 4096  -- the largest record that a message contains
 local kept = redis.call('HGET', key, 'state')
 local stored = kept or '1 0 0 0 0 0 0 0 0 0 -'
 if string.sub(stored, 1, 2) ~= '1 ' then return 'foreign' end
+-- A job would be lost if the server refused a command that moves it. So a script does nothing if its user lacks a
+-- permission.
+for _, command in ipairs({'hdel', 'hexists', 'hlen', 'hset', 'llen', 'lpop', 'lpush', 'publish', 'rpush', 'zadd', 'zcard',
+  'zpopmin', 'zrange', 'zrangebyscore', 'zrem', 'zremrangebyscore', 'zscore', 'pubsub'}) do
+  local subject = command == 'publish' and ARGV[1] or command == 'pubsub' and 'numsub' or key
+  if not redis.acl_check_cmd(command, subject) then
+    return redis.error_reply("NOPERM this user has no permissions to run the '" .. command .. "' command")
+  end
+end
 local last, skew, turn, high, normal, low, parked, due, informed, limits = string.match(stored,
   '^1 (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%S+)$')
 last, skew, turn, parked, due, informed = last + 0, skew + 0, turn + 0, parked + 0, due + 0, informed + 0
@@ -66,34 +75,10 @@ local function is_due_at(time)
   if due == 0 or time < due then due = time end
 end
 
--- Adds an entry to a list of ready jobs. The job has left its former place, and a server may refuse this command, such as
--- one whose user has lost a permission meanwhile. Then the job becomes a delayed one, so that it is not lost.
+-- Adds an entry to a list of ready jobs.
 local function make_ready(command, level, entry)
-  local reply = redis.pcall(command, key .. '{ready}' .. level, entry)
-  if type(reply) == 'table' then
-    redis.call('ZADD', key .. '{delayed}', text(now), level .. entry)
-    is_due_at(now)
-    save()
-    error(reply)
-  end
+  redis.call(command, key .. '{ready}' .. level, entry)
   ready[level + 0] = ready[level + 0] + 1
-end
-
--- Adds the member for an entry to a sorted set. If the server refuses this command, the job becomes a ready one.
-local function move_to(set, score, member, level, entry)
-  local reply = redis.pcall('ZADD', key .. set, score, member)
-  if type(reply) ~= 'table' then return end
-  make_ready('LPUSH', level, entry)
-  save()
-  error(reply)
-end
-
--- Publishes a message. If the server refuses this command, the state still counts the jobs that have moved before.
-local function publish(whose, message)
-  local reply = redis.pcall('PUBLISH', whose, message)
-  if type(reply) ~= 'table' then return end
-  save()
-  error(reply)
 end
 
 -- Whether a job may be started now.
@@ -155,7 +140,7 @@ local function start(worker)
         started = started + 1
       end
       local member = format('%s %d %d %s%s %d %s', id, new_number(), attempt + 1, failure, flag, limit, worker)
-      move_to('{active}', text(till), member, level, entry)
+      redis.call('ZADD', key .. '{active}', text(till), member)
       is_due_at(till)
       return member, till, record
     end
@@ -205,7 +190,7 @@ local function give_back(member, why, error_text)
   if error_text then redis.call('HSET', key .. '{notes}', id, error_text) end
   local entry = format('%s %d %s', id, attempt, why == 'b' and 'f' or why)
   if why == 'b' or attempt >= most then
-    move_to('{dead}', id, entry, level, entry)
+    redis.call('ZADD', key .. '{dead}', id, entry)
     forget_name(id, name)
     return
   end
@@ -214,7 +199,7 @@ local function give_back(member, why, error_text)
   local wait = math.min(cap, first * 2 ^ math.min(attempt - 1, 64)) * (1 - (now + id) % 1000003 * 7919 % 1000 / 2000)
   if why ~= 'a' and wait > 0 then
     local till = now + math.ceil(1000 * wait)
-    move_to('{delayed}', text(till), level .. entry, level, entry)
+    redis.call('ZADD', key .. '{delayed}', text(till), level .. entry)
     is_due_at(till)
     return
   end
@@ -243,7 +228,7 @@ local function drop_workers(unresponsive)
       parked, dropped[whose] = parked - 1, true
     end
   end
-  for whose in pairs(dropped) do publish(whose, 'job ' .. key .. ' dropped ' .. text(now)) end
+  for whose in pairs(dropped) do redis.call('PUBLISH', whose, 'job ' .. key .. ' dropped ' .. text(now)) end
   return next(dropped) and parked > 0 and #first == looks_at
 end
 
@@ -268,7 +253,7 @@ local function do_what_is_due()
     redis.call('ZADD', key .. '{lost}', text(now), attempt)
     redis.call('ZREM', key .. '{active}', over[i])
     give_back(over[i], endings[i])
-    publish(channel(worker), 'job ' .. key .. ' lost ' .. text(now) .. ' ' .. token)
+    redis.call('PUBLISH', channel(worker), 'job ' .. key .. ' lost ' .. text(now) .. ' ' .. token)
   end
   redis.call('ZREMRANGEBYSCORE', key .. '{lost}', '-inf', text(now - memory))
   local free = redis.call('ZRANGEBYSCORE', key .. '{windows}', '-inf', text(now), 'LIMIT', 0, looks_at)
@@ -310,7 +295,7 @@ local function serve()
         break
       end
       -- A large record would fill the buffers of a slow client, so the client asks for it.
-      publish(channel(worker), format('job %s grant %d %d %s', key, now, till, member) ..
+      redis.call('PUBLISH', channel(worker), format('job %s grant %d %d %s', key, now, till, member) ..
         (#record <= small and ' ' .. record or ''))
     end
   end
@@ -327,7 +312,7 @@ local function serve()
     local worker = i % 2 == 1 and first[(i + 1) / 2] or last_ones[#last_ones + 1 - i / 2]
     local whose = channel(worker)
     if not seen[whose] and is_connected(worker) then
-      publish(whose, format('job %s due %d %d', key, now, due))
+      redis.call('PUBLISH', whose, format('job %s due %d %d', key, now, due))
       left = left - 1
     end
     seen[whose] = true

@@ -24,8 +24,13 @@ if last and delay == 0 and name == '' then
     -- Something is due, or the clock does not show a new number.
   elseif parked == 0 then
     ready[level + 0] = string.format('%d', ready[level + 0] + 1)
-    redis.call('RPUSH', key .. '{ready}' .. level, id)
     redis.call('HSET', key .. '{jobs}', id, record)
+    local reply = redis.pcall('RPUSH', key .. '{ready}' .. level, id)
+    if type(reply) == 'table' then
+      -- The server refuses this command.
+      redis.pcall('HDEL', key .. '{jobs}', id)
+      return reply
+    end
     redis.call('HSET', key, 'state',
       string.format('1 %s 0 %d %s 0 %d %d -', id, turn, table.concat(ready, ' '), due, informed))
     return 'pushed ' .. id .. ' ' .. id
@@ -35,17 +40,29 @@ if last and delay == 0 and name == '' then
     local channel = worker and ARGV[1] .. string.match(worker, '^[^.]*')
     local till = worker and now + 1000 * string.match(worker, '/(%d+)$')
     local first = till and (due == 0 and till or math.min(due, till))
-    if worker and (parked == 1 or informed <= first) and redis.call('PUBSUB', 'NUMSUB', channel)[2] > 0 then
+    local reply = worker and (parked == 1 or informed <= first) and redis.pcall('PUBSUB', 'NUMSUB', channel) or {}
+    if (reply[2] or 0) > 0 then
       local member = string.format('%s %d 1 -- 0 %s', id, now + 1, worker)
       till = string.format('%d', till)
-      redis.call('ZADD', key .. '{active}', till, member)
-      redis.call('HSET', key .. '{jobs}', id, record)
-      redis.call('HSET', key, 'state',
-        string.format('1 %d 0 %d 0 0 0 %d %d %d -', now + 1, (turn + 1) % 16, parked - 1, first, informed))
-      redis.call('PUBLISH', channel, 'job ' .. key .. ' grant ' .. id .. ' ' .. till .. ' ' .. member .. ' ' .. record)
-      return 'pushed ' .. id .. ' ' .. id
+      reply = redis.pcall('HSET', key .. '{jobs}', id, record)
+      if type(reply) ~= 'table' then reply = redis.pcall('ZADD', key .. '{active}', till, member) end
+      if type(reply) ~= 'table' then
+        reply = redis.pcall('PUBLISH', channel, 'job ' .. key .. ' grant ' .. id .. ' ' .. till .. ' ' .. member .. ' ' .. record)
+      end
+      if type(reply) ~= 'table' then
+        redis.call('HSET', key, 'state',
+          string.format('1 %d 0 %d 0 0 0 %d %d %d -', now + 1, (turn + 1) % 16, parked - 1, first, informed))
+        return 'pushed ' .. id .. ' ' .. id
+      end
+      -- The server refuses a command.
+      redis.pcall('ZREM', key .. '{active}', member)
+      redis.pcall('HDEL', key .. '{jobs}', id)
     end
-    if worker then redis.call('ZADD', key .. '{idle}', place, worker) end
+    -- A worker that cannot return to its position begins to wait again when its session learns of that.
+    if worker and type(redis.pcall('ZADD', key .. '{idle}', place, worker)) == 'table' then
+      redis.pcall('PUBLISH', channel, 'job ' .. key .. ' dropped ' .. id)
+    end
+    if reply.err then return reply end
   end
 end
 

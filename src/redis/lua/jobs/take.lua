@@ -27,17 +27,23 @@ if last and (done and flag ~= 'n' or attempt == '') and reason == '' then
   local is_ordinary = now > last + 0 and (due == 0 or due > now) and
     (parked == 0 or jobs == 0)
   if is_ordinary and (not done or redis.call('ZREM', key .. '{active}', attempt) == 1) then
-    if done then redis.call('HDEL', key .. '{jobs}', done) end
+    local reply = done and redis.pcall('HDEL', key .. '{jobs}', done)
+    if type(reply) == 'table' then
+      -- The server refuses this command. So the attempt has not ended.
+      redis.call('ZADD', key .. '{active}', string.format('%d', now + 1000 * string.match(attempt, '/(%d+)$')), attempt)
+      return reply
+    end
     if done and ARGV[5] == '1' then redis.call('HDEL', key .. '{notes}', done, 'p' .. done) end
     -- The rest of the script has nothing to finish.
     attempt = ''
     if jobs == 0 then
       if ticket == 0 then ticket, last = now, string.format('%d', now) end
       local place = string.format('%d', ticket)
-      redis.call('ZADD', key .. '{idle}', place, worker)
       if parked == 0 then informed = due end
+      -- This command comes first, because nobody would serve a worker that is not counted.
       redis.call('HSET', key, 'state',
         string.format('1 %s 0 %d 0 0 0 %d %d %d -', last, turn, parked + 1, due, informed))
+      redis.call('ZADD', key .. '{idle}', place, worker)
       return string.format('parked %d %d ', now, due) .. place
     end
     -- As in take_entry.
@@ -60,15 +66,18 @@ if last and (done and flag ~= 'n' or attempt == '') and reason == '' then
       if due == 0 or till < due then due = till end
       ready[level] = ready[level] - 1
       local member = string.format('%s %d %d %s%s %d %s', id, now, number + 1, failure, named, limit, worker)
-      local reply = redis.pcall('ZADD', key .. '{active}', string.format('%d', till), member)
-      if type(reply) == 'table' then
-        -- The server refuses this command. So the job returns to its list, and is not lost.
-        redis.call('LPUSH', key .. '{ready}' .. level, entry)
-        return reply
+      reply = redis.pcall('ZADD', key .. '{active}', string.format('%d', till), member)
+      if type(reply) ~= 'table' then
+        reply = redis.pcall('HSET', key, 'state', string.format('1 %d 0 %d %d %d %d 0 %d %d -', now, (turn + 1) % 16,
+          ready[1], ready[2], ready[3], due, informed))
       end
-      redis.call('HSET', key, 'state', string.format('1 %d 0 %d %d %d %d 0 %d %d -', now, (turn + 1) % 16, ready[1],
-        ready[2], ready[3], due, informed))
-      return {string.format('job %d %d', now, till), member, #record <= 65536 and record or ''}
+      if type(reply) ~= 'table' then
+        return {string.format('job %d %d', now, till), member, #record <= 65536 and record or ''}
+      end
+      -- The server refuses one of these commands. So the job returns to its list, and is not lost.
+      redis.pcall('ZREM', key .. '{active}', member)
+      redis.call('LPUSH', key .. '{ready}' .. level, entry)
+      return reply
     end
     if entry then redis.call('LPUSH', key .. '{ready}' .. level, entry) end
   end
