@@ -87,6 +87,34 @@ BOOST_AUTO_TEST_CASE(names_of_calls_are_forgotten_when_they_were_answered)
     TEST_WORDS(members(2), "x+4");
 }
 
+BOOST_AUTO_TEST_CASE(names_of_answered_calls_are_forgotten_whatever_the_next_call_does)
+{
+    number = 1;
+    count_down(1, "x+1");
+    // This call exceeds the number of missing arrivals.
+    BOOST_TEST(count_down(1, "x+2", "x+1") == "excess");
+    TEST_WORDS(members(2));
+    // A repeated call states the name that its first copy did not bring.
+    set("x+3");
+    set("x+4");
+    number = 100;
+    count_down(1, "x+4", "x+3");
+    TEST_WORDS(members(2), "x+4");
+}
+
+BOOST_AUTO_TEST_CASE(a_barrier_remembers_the_last_round_only)
+{
+    meet_here(3);
+    for (int round = 0; round < 10; ++round)
+        for (const std::string who : {"a", "b", "c"})
+        {
+            const std::string before =
+                round == 0 ? std::string() : who + '+' + std::to_string(round - 1);
+            arrive(who + '+' + std::to_string(round), who + "#1", before);
+        }
+    TEST_WORDS(members(2), "a+9", "b+9", "c+9");
+}
+
 BOOST_AUTO_TEST_CASE(an_event_that_was_changed_is_kept)
 {
     set("x+1");

@@ -12,12 +12,13 @@
 local what, arrivals, name, lease = ARGV[2], tonumber(ARGV[3]), ARGV[4], tonumber(ARGV[8])
 local s, why = open(ARGV[7])
 if not s then return why end
+forget(ARGV[5])
 if what ~= 'read' and not redis.call('ZSCORE', KEYS[3], name) then
   if what == 'arrive' and arrivals > s.number then return answer(s, 'excess') end
   local before = s.number
   if what == 'arrive' then s.number = before - arrivals else s.number = what == 'set' and 0 or 1 end
   if s.number == 0 and before ~= 0 then release_waiters(s) end
-  remember(s, name, ARGV[5])
+  remember(s, name)
 end
 if ARGV[6] ~= '' and s.number ~= 0 then register(s, ARGV[6], lease) end
 if what ~= 'read' or not s.fresh then save(s, lease, tonumber(ARGV[9]), ARGV[10]) end

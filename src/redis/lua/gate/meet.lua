@@ -13,6 +13,7 @@
 local what, name, lease = ARGV[2], ARGV[3], tonumber(ARGV[7])
 local s, why = open(ARGV[6])
 if not s then return why end
+forget(ARGV[4])
 redis.call('ZREMRANGEBYSCORE', KEYS[4], '-inf', text(s.now))
 local result = 'closed'
 if redis.call('ZSCORE', KEYS[3], name) then
@@ -20,7 +21,7 @@ if redis.call('ZSCORE', KEYS[3], name) then
 elseif what == 'withdraw' or redis.call('ZSCORE', KEYS[3], name .. ' withdrawn') then
   -- The withdrawal is remembered, because the arrival may still come, over a connection that broke.
   redis.call('ZREM', KEYS[4], name)
-  remember(s, name .. ' withdrawn', ARGV[4])
+  remember(s, name .. ' withdrawn')
   return answer(s, 'withdrawn')
 elseif s.number == 0 then
   result = 'empty'
@@ -29,11 +30,11 @@ elseif what == 'arrive' then
   register(s, ARGV[5], lease)
 else
   s.number, result = s.number - 1, 'open'
-  remember(s, name, ARGV[4])
+  remember(s, name)
 end
 local there = redis.call('ZCARD', KEYS[4])
 if there > 0 and there >= s.number then
-  for _, each in ipairs(redis.call('ZRANGE', KEYS[4], 0, -1)) do remember(s, each, each == name and ARGV[4] or '') end
+  for _, each in ipairs(redis.call('ZRANGE', KEYS[4], 0, -1)) do remember(s, each) end
   redis.call('ZREMRANGEBYSCORE', KEYS[4], '-inf', '+inf')
   release_waiters(s)
   if what == 'arrive' then result = 'open' end

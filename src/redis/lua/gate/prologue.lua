@@ -57,9 +57,14 @@ local function release_waiters(s)
   redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', '+inf')
 end
 
-local function remember(s, name, answered)
-  remember_call(KEYS[3], s.now, name, answered)
+local function remember(s, name)
+  remember_call(KEYS[3], s.now, name, '')
   extend_ttl(KEYS[3], memory / 1000)
+end
+
+-- Forgets the name of a call that will not be repeated. The client states each name only once.
+local function forget(name)
+  if name ~= '' then redis.call('ZREM', KEYS[3], name) end
 end
 
 local function answer(s, status)
