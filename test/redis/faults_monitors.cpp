@@ -46,6 +46,15 @@ struct lease_scene : monitor_faults_scene
     }
 };
 
+/// A scene in which the test waits for the end of leases.
+struct brief_scene : monitor_faults_scene
+{
+    brief_scene()
+        : monitor_faults_scene({}, brief)
+    {
+    }
+};
+
 /// A scene with a server that loses nothing in a restart.
 struct durable_scene : monitor_faults_scene
 {
@@ -98,6 +107,44 @@ struct doomed_scene : monitor_faults_scene
 };
 
 BOOST_FIXTURE_TEST_SUITE(redis_faults_monitors, monitor_faults_scene)
+
+// --- commits before a wait -----------------------------------------------------------------------
+
+BOOST_AUTO_TEST_CASE(the_outcome_of_a_commit_before_a_wait_is_unknown_if_the_session_is_closed)
+{
+    run(
+        [this]() -> task
+        {
+            start(
+                [this]() -> task
+                {
+                    co_await until_done_in_silence("1");
+                    co_await far.async_close(asio::deferred);
+                });
+            const auto error = co_await error_of([this]() -> task { co_await commit_and_wait(); });
+            BOOST_TEST(error == make_error_code(redis::errc::unknown_outcome));
+            proxy.mend();
+        });
+    BOOST_TEST(visits() == "1");
+}
+
+BOOST_FIXTURE_TEST_CASE(the_outcome_of_a_commit_before_a_wait_is_unknown_if_the_password_changes,
+                        brief_scene)
+{
+    run(
+        [this]() -> task
+        {
+            start(
+                [this]() -> task
+                {
+                    co_await until_done_in_silence("1");
+                    server.run({"CONFIG", "SET", "requirepass", "other"});
+                    proxy.mend();
+                });
+            const auto error = co_await error_of([this]() -> task { co_await commit_and_wait(); });
+            BOOST_TEST(error == make_error_code(redis::errc::unknown_outcome));
+        });
+}
 
 // --- lost answers ---------------------------------------------------------------------------------
 

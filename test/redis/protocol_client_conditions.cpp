@@ -468,6 +468,29 @@ BOOST_AUTO_TEST_CASE(a_commit_that_fails_inside_its_script_has_an_unknown_outcom
     BOOST_TEST(client.machine.attempt_count() == 0U);
 }
 
+BOOST_AUTO_TEST_CASE(a_client_knows_whether_the_commit_before_a_wait_is_in_progress)
+{
+    for (const bool changes : {false, true})
+    {
+        driven_client client;
+        client.connect();
+        commit_request words;
+        words.condition = "c";
+        if (changes)
+            words.notifications = {{"d", true}};
+        const attempt_id follower =
+            client.machine.release(client.now, client.hold(), std::move(words));
+        client.pass(0s);
+        BOOST_TEST(client.machine.is_committing(follower) == changes);
+        // The lease of the critical section ends before the answer arrives.
+        client.pass(16s);
+        BOOST_TEST((client.only<released>().result == release_result::unknown));
+        BOOST_TEST(client.machine.is_committing(follower) == changes);
+        client.answer(client.say(driven_client::status::released));
+        BOOST_TEST(!client.machine.is_committing(follower));
+    }
+}
+
 BOOST_AUTO_TEST_CASE(a_commit_follows_a_renewal_that_is_refused)
 {
     driven_client client;

@@ -73,6 +73,19 @@ struct monitor_faults_scene : coroutine_scene
         co_await whose.async_with(body);
     }
 
+    /// Counts a visit, and waits for a reader. No answer of the server reaches the session.
+    [[nodiscard]] task commit_and_wait()
+    {
+        auto body = [this](section& s) -> task
+        {
+            ++s->visits;
+            proxy.swallow(tcp_proxy::to_client);
+            co_await s.async_wait(their_signal,
+                                  [](const reading_room& now) { return now.readers > 0; });
+        };
+        co_await theirs.async_with(body);
+    }
+
     /// Adds a reader and notifies a waiter.
     [[nodiscard]] task give_one()
     {

@@ -214,6 +214,9 @@ public:
     /// The name of an attempt's phase; empty if the attempt has ended. `id` is the number of its bearer, or the one
     /// that the server knows.
     [[nodiscard]] std::string_view phase_name(attempt_id id) const;
+    /// Whether an attempt waits on a condition after a commit that the server may or may not have executed.
+    [[nodiscard]] bool is_committing(attempt_id id) const;
+
 
 private:
     // The exhaustive test compares the states of clients.

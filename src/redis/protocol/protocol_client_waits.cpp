@@ -18,6 +18,14 @@ void protocol_client::end_wait(local_time now, attempt_id id)
     proceed(it);
 }
 
+bool protocol_client::is_committing(attempt_id id) const
+{
+    const auto found = attempts_.find(id);
+    if (found == attempts_.end() || found->second.wait.leader == 0)
+        return false;
+    return attempts_.at(found->second.wait.leader).ending.commit->changes_anything();
+}
+
 void protocol_client::on_commit(attempt& it, const script_answer& answer)
 {
     const attempt_id follower = it.ending.follower;

@@ -502,11 +502,10 @@ void session_engine::finish_all(error_code error)
 {
     for (const auto& [attempt, operation] : std::exchange(waiting_, {}))
     {
-        // The outcome of a take or a transaction in progress stays unknown.
-        if (client_.cancel(boot_time(), attempt))
-            finish(operation, error, grant());
-        else
-            finish(operation, errc::unknown_outcome, grant());
+        // The outcome of a take, a transaction or a commit in progress stays unknown.
+        const bool commits = client_.is_committing(attempt);
+        const bool is_known = client_.cancel(boot_time(), attempt) && !commits;
+        finish(operation, is_known ? error : make_error_code(errc::unknown_outcome), grant());
     }
 }
 

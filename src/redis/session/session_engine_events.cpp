@@ -202,7 +202,9 @@ void session_engine::fail_after_connect_error()
         if (is_hopeless_ || !operation->wants.waits)
             ended.push_back(operation);
     for (const auto& operation : ended)
-        withdraw(operation, obstacle_);
+        withdraw(operation, client_.is_committing(operation->attempt)
+                                ? make_error_code(errc::unknown_outcome)
+                                : obstacle_);
     if (is_hopeless_)
         for (const auto& [call, whose] : std::exchange(calling_, {}))
             whose.second->complete(
