@@ -6,12 +6,16 @@
 
 #include <algorithm>
 #include <array>
+#include <boost/asio/execution/blocking.hpp>
+#include <boost/asio/execution/context.hpp>
 #include <boost/asio/io_context.hpp>
+#include <boost/asio/require.hpp>
 #include <boost/test/data/test_case.hpp>
 #include <boost/test/unit_test.hpp>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <redis/session/context_life.hpp>
@@ -488,6 +492,87 @@ BOOST_AUTO_TEST_CASE(an_executor_may_own_its_context)
     BOOST_TEST(observer.expired());
 }
 
+namespace {
+
+/// Runs functions in a context. Before the next one, it calls a function of the test once.
+class interruptible_executor
+{
+public:
+    interruptible_executor(asio::io_context& context, std::function<void()>& interruption) noexcept
+        : context_(&context)
+        , interruption_(&interruption)
+    {
+    }
+
+    [[nodiscard]] asio::io_context& query(asio::execution::context_t) const noexcept
+    {
+        return *context_;
+    }
+
+    [[nodiscard]] static constexpr asio::execution::blocking_t query(
+        asio::execution::blocking_t) noexcept
+    {
+        return asio::execution::blocking.never;
+    }
+
+    [[nodiscard]] interruptible_executor require(
+        asio::execution::blocking_t::never_t) const noexcept
+    {
+        return *this;
+    }
+
+    template <class F>
+    void execute(F f) const
+    {
+        if (const auto call = std::exchange(*interruption_, nullptr))
+            call();
+        asio::require(context_->get_executor(), asio::execution::blocking.never)
+            .execute(std::move(f));
+    }
+
+    friend bool operator==(const interruptible_executor&,
+                           const interruptible_executor&) noexcept = default;
+
+private:
+    asio::io_context* context_;
+    std::function<void()>* interruption_;
+};
+
+}  // namespace
+
+// Another thread may release a lock at the moment at which the destructor of the session has posted its end.
+BOOST_AUTO_TEST_CASE(a_release_during_the_end_of_the_session_completes)
+{
+    const redis_server server;
+    asio::io_context context;
+    std::function<void()> interruption;
+    auto s = std::make_unique<session>(interruptible_executor(context, interruption),
+                                       undisturbed(server.url()));
+    async_mutex mutex(*s, "a");
+    async_semaphore semaphore(*s, "b", 5);
+    guard_attempt guard;
+    start(path::handler, context, guard, [&] { return mutex.async_lock(); });
+    BOOST_REQUIRE(end_of(context, guard) == "done");
+    attempt<async_semaphore::permit_type> permit;
+    start(path::handler, context, permit, [&] { return semaphore.async_acquire(3); });
+    BOOST_REQUIRE(end_of(context, permit) == "done");
+    async_semaphore::permit_type part = permit.value().split(1);
+
+    attempt<> release;
+    attempt<> partial_release;
+    interruption = [&]
+    {
+        turnstile::test::launch(path::handler, context.get_executor(), release,
+                                [&] { return guard.value().async_unlock(); });
+        turnstile::test::launch(path::handler, context.get_executor(), partial_release,
+                                [&] { return part.async_release(); });
+    };
+    s.reset();
+    BOOST_TEST(!interruption);
+    BOOST_TEST(end_of(context, release) == "the session is closed");
+    BOOST_TEST(end_of(context, partial_release) == "the session is closed");
+}
+
 // --- fork ---------------------------------------------------------------------------------------
 
 BOOST_DATA_TEST_CASE(a_forked_child_finds_its_session_closed, data::make({false, true}), own)
@@ -608,5 +693,4 @@ BOOST_AUTO_TEST_CASE(the_end_of_a_lease_is_timed_by_the_clock_of_leases)
     BOOST_TEST(holder->result() == "held");
     BOOST_TEST(until([] { return boot_timers() == 1; }));
 }
-
 #endif

@@ -198,6 +198,9 @@ void session_engine::release(const std::shared_ptr<held_lock>& held, const liste
     held_.erase(held->attempt);
     // The lease may have expired before this ran on the strand.
     if (!client_.holds(held->attempt))
+    // A thread may have posted this while another one destroyed the session.
+    if (is_over_)
+        return complete(done, errc::session_closed);
         return complete(done, turnstile::errc::lost);
     if (done)
         releasing_.emplace(held->attempt, done);
@@ -267,6 +270,8 @@ void session_engine::shrink(const std::shared_ptr<held_lock>& held, const listen
         else
             complete(done, {});
         return;
+    if (is_over_)
+        return complete(done, errc::session_closed);
     }
     const std::uint64_t change =
         client_.shrink(boot_time(), held->attempt, left.held, left.outside);
