@@ -13,6 +13,7 @@
 #include <boost/test/data/test_case.hpp>
 #include <boost/test/unit_test.hpp>
 #include <chrono>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -657,6 +658,54 @@ BOOST_AUTO_TEST_CASE(a_child_that_is_forked_during_a_completion_finds_its_sessio
                                             s.metrics().connections == 0;
                                  }));
     }
+}
+
+// Both processes share the kernel's timer for the leases.
+BOOST_AUTO_TEST_CASE(a_child_that_runs_its_context_leaves_the_renewals_to_its_parent)
+{
+    const redis_server server;
+    asio::io_context context;
+    auto settings = undisturbed(server.url());
+    // The renewals come soon, and long before the end of the lease.
+    settings.lease = 20s;
+    settings.claim_lease = settings.lease;
+    settings.renew_fraction = 0.05;
+    settings.health_check = 6s;
+    session s(context, settings);
+    async_mutex mutex(s, "a");
+    guard_attempt holder;
+    start(path::handler, context, holder, [&] { return mutex.async_lock(); });
+    BOOST_REQUIRE(end_of(context, holder) == "done");
+
+    int to_parent[2];
+    BOOST_REQUIRE(::pipe(to_parent) == 0);
+    context.notify_fork(asio::execution_context::fork_prepare);
+    const pid_t child = ::fork();
+    if (child == 0)
+    {
+        context.notify_fork(asio::execution_context::fork_child);
+        context.poll();
+        // If the parent fails, nobody ends this process.
+        ::alarm(120);
+        if (::write(to_parent[1], "", 1) == 1)
+            context.run();
+        ::pause();
+    }
+    context.notify_fork(asio::execution_context::fork_parent);
+    char ready = 1;
+    BOOST_REQUIRE(::read(to_parent[0], &ready, 1) == 1);
+    const auto so_far = s.metrics().renewals;
+    BOOST_TEST(until(
+        [&]
+        {
+            drain(context);
+            return s.metrics().renewals > so_far + 3;
+        }));
+    BOOST_TEST(holder.value().valid());
+    ::kill(child, SIGKILL);
+    BOOST_TEST(::waitpid(child, nullptr, 0) == child);
+    for (const int end : to_parent)
+        ::close(end);
 }
 
 #ifdef __linux__

@@ -6,9 +6,7 @@
 #define TURNSTILE_SRC_REDIS_SESSION_BOOT_TIMER_HPP
 
 #include <algorithm>
-#include <array>
 #include <boost/asio/any_io_executor.hpp>
-#include <boost/asio/buffer.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <chrono>
 #include <turnstile/error.hpp>
@@ -21,6 +19,7 @@
 #endif
 
 #include "redis/session/boot_clock.hpp"
+#include "redis/transport/fork_guard.hpp"
 
 namespace turnstile::redis::detail {
 
@@ -30,6 +29,9 @@ namespace turnstile::redis::detail {
  * Asio's timers stop while the machine sleeps and then fire late, for any clock. On Linux the kernel has a
  * timer for CLOCK_BOOTTIME, which fires as soon as the machine wakes. On other systems, or without a free
  * file descriptor, this is a steady_timer.
+ *
+ * A forked child shares the kernel's timer with its parent. So the child does not set it, and neither process reads it:
+ * the timer stays expired for both until it is set again. The child uses a steady_timer.
  */
 class boot_timer
 {
@@ -47,13 +49,13 @@ public:
 #endif
     }
 
-    /// Calls a handler `void(error_code)` at a point of time. Replaces the previous wait, whose handler gets
-    /// an error.
+    /// Calls a handler `void(error_code)` at a point of time, or before it if an earlier wait was replaced at its end.
+    /// Replaces the previous wait, whose handler gets an error.
     template <class Handler>
     void wait_until(local_time when, Handler&& handler)
     {
 #ifdef __linux__
-        if (kernel_.is_open())
+        if (kernel_.is_open() && !guard_.is_forked())
             return wait_for_kernel(when, std::forward<Handler>(handler));
 #endif
         steady_.expires_after(when - boot_time());
@@ -82,17 +84,15 @@ private:
         spec.it_value.tv_sec = at / 1'000'000;
         spec.it_value.tv_nsec = at % 1'000'000 * 1'000;
         ::timerfd_settime(kernel_.native_handle(), TFD_TIMER_ABSTIME, &spec, nullptr);
-        kernel_.async_read_some(
-            boost::asio::buffer(expirations_),
-            [handler = std::forward<Handler>(handler)](const error_code& error, std::size_t) mutable
-            { handler(error); });
+        kernel_.async_wait(boost::asio::posix::stream_descriptor::wait_read,
+                           std::forward<Handler>(handler));
     }
 #endif
 
     boost::asio::steady_timer steady_;
 #ifdef __linux__
     boost::asio::posix::stream_descriptor kernel_;
-    std::array<char, sizeof(std::uint64_t)> expirations_{};
+    fork_guard guard_;
 #endif
 };
 
