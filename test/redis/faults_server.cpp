@@ -297,6 +297,28 @@ BOOST_AUTO_TEST_CASE(a_replica_that_is_not_promoted_yet_is_not_used)
 }
 // The test above fails if the client treats READONLY as an answer.
 
+// The demoted master keeps its connections, so only a new one reaches the server that has taken over.
+BOOST_AUTO_TEST_CASE(a_client_leaves_a_master_that_becomes_a_replica)
+{
+    const redis_server first({"--repl-diskless-sync-delay", "0"});
+    const redis_server second({"--replicaof", "127.0.0.1 " + std::to_string(first.port())});
+    BOOST_REQUIRE(until([&] { return second.info("master_link_status") == "up"; }));
+    tcp_proxy proxy(first.port());
+    lock_client client(patient(proxy.url()));
+    const auto holder = client.lock("a");
+    BOOST_TEST(holder->result() == "held");
+    BOOST_TEST(until([&] { return lock_view(second, "a").number("fence") == holder->fence(); }));
+    proxy.lead_to(second.port());
+    second.run({"REPLICAOF", "NO", "ONE"});
+    first.run({"REPLICAOF", "127.0.0.1", std::to_string(second.port())});
+    const auto waiter = client.lock("a");
+    BOOST_TEST(until([&] { return lock_view(second, "a").queued() == 1; }));
+    BOOST_TEST(client.metrics().connections == 2U);
+    BOOST_TEST(holder->holds());
+    BOOST_TEST(holder->unlock() == error_code());
+    BOOST_TEST(waiter->result() == "held");
+}
+
 // --- disk -----------------------------------------------------------------------------------------
 
 // A server that cannot save to its disk refuses writes until it can again.

@@ -71,6 +71,9 @@ public:
                result_.error.starts_with("NOSCRIPT");
     }
 
+    /// The server's error in the reply; empty if there is none.
+    [[nodiscard]] std::string_view error() const { return result_.error; }
+
     /// Sets the reason why there is no reply.
     void fail(std::string text)
     {

@@ -232,6 +232,12 @@ private:
     /// The reply is complete. Boost.Redis reports that one turn of the executor later, see executed().
     void answered(execution& op)
     {
+        // The server has become a replica. It keeps its connections, but the address may lead to another server now.
+        if (op.error().starts_with("READONLY") && findings_->diagnostic.empty())
+        {
+            findings_->diagnostic = op.error();
+            cancel();
+        }
         if (!op.has_forgotten_script())
             op.answer();
     }
