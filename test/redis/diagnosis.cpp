@@ -21,6 +21,8 @@ BOOST_AUTO_TEST_CASE(transient_errors_are_retried)
              "BUSY Redis is busy running a script", "MASTERDOWN Link with MASTER is down",
              "TRYAGAIN Multiple keys request", "CLUSTERDOWN The cluster is down",
              "ERR max number of clients reached",
+             // A server that has just been started has no replicas yet.
+             "NOREPLICAS Not enough good replicas to write.",
              // Another client has flushed the scripts between the loading of one and its call.
              "NOSCRIPT No matching script. Please use EVAL.",
              "MISCONF Redis is configured to save RDB snapshots, but it is unable to persist"})

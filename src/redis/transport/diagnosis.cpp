@@ -35,14 +35,15 @@ std::string user_of(const config& settings)
     return settings.username.empty() ? "default" : settings.username;
 }
 
-/// Errors that end when the server has started, finished a long script, lost a client, or received a script
-/// again that it had forgotten. READONLY is not temporary: a client that connects to a replica at first has
+/// Errors that end when the server has started, finished a long script, lost a client, met its replicas, or received a
+/// script again that it had forgotten. READONLY is not temporary: a client that connects to a replica at first has
 /// the wrong server's address, and should not wait for a promotion.
 bool is_temporary_error(std::string_view error)
 {
     static constexpr std::string_view beginnings[] = {
-        "LOADING",     "BUSY",     "MASTERDOWN", "TRYAGAIN",
-        "CLUSTERDOWN", "NOSCRIPT", "MISCONF",    "ERR max number of clients",
+        "LOADING",  "BUSY",        "MASTERDOWN",
+        "TRYAGAIN", "CLUSTERDOWN", "NOSCRIPT",
+        "MISCONF",  "NOREPLICAS",  "ERR max number of clients",
     };
     return std::ranges::any_of(beginnings, [&](auto each) { return error.starts_with(each); });
 }
