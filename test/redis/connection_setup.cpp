@@ -302,6 +302,26 @@ BOOST_AUTO_TEST_CASE(a_node_of_a_cluster)
     scene.close();
 }
 
+// Valkey names the field of INFO differently.
+BOOST_AUTO_TEST_CASE(a_node_of_a_cluster_of_valkey)
+{
+    const fake_server server(
+        [](const std::vector<std::string>& words)
+        {
+            std::string answer = answer_of(words, "7.2.4");
+            if (words[0] != "INFO")
+                return answer;
+            const std::string info = "server_name:valkey\r\nserver_mode:cluster\r\n"
+                                     "run_id:1\r\nredis_version:7.2.4\r\n";
+            answer = "$" + std::to_string(info.size()) + "\r\n" + info + "\r\n";
+            return answer;
+        });
+    connection_scene scene(config::from_url(server.url()));
+    expect_failure(scene, errc::unsupported_server,
+                   "the server is a node of a Redis Cluster, which is not supported");
+    scene.close();
+}
+
 BOOST_AUTO_TEST_CASE(a_database_out_of_range_is_refused)
 {
     const redis_server server({"--databases", "2"});

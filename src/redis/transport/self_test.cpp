@@ -109,7 +109,9 @@ void self_test::take_server(const std::string& info)
     // The uptime is in full seconds, so the server may have started up to one second later.
     constexpr std::int64_t second = 1'000'000;
     server_.started = server_.now - (number_in(info_field(info, "uptime_in_seconds")) - 1) * second;
-    const bool is_cluster = info_field(info, "redis_mode") == "cluster";
+    // Valkey calls the field server_mode.
+    const bool is_cluster =
+        info_field(info, "redis_mode") == "cluster" || info_field(info, "server_mode") == "cluster";
     greeted_ = is_supported(server_.version) && !is_cluster;
     if (is_cluster)
         fail(
