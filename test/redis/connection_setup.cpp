@@ -242,6 +242,20 @@ BOOST_AUTO_TEST_CASE(alternating_causes_are_logged_once_each)
     scene.close();
 }
 
+// For instance, a text may contain the number of the request.
+BOOST_AUTO_TEST_CASE(missing_credentials_are_logged_once_although_the_texts_differ)
+{
+    const redis_server server;
+    config settings = config::from_url(server.url() + "?max_backoff=10ms");
+    int asked = 0;
+    settings.credentials = [&]() -> turnstile::redis::user_credentials
+    { throw std::runtime_error("request " + std::to_string(++asked) + " failed"); };
+    connection_scene scene(settings);
+    BOOST_REQUIRE(scene.until_told("dddd"));
+    BOOST_TEST(scene.warnings == 1, scene.log);
+    scene.close();
+}
+
 BOOST_AUTO_TEST_CASE(credentials_are_requested_for_each_attempt)
 {
     const redis_server server({"--requirepass", "first"});

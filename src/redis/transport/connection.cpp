@@ -131,8 +131,10 @@ private:
         channel_ = wake_channel_(incarnation_);
         test_ = std::make_unique<self_test>(settings_);
         failure_.reset();
+        lacks_credentials_ = false;
         started_ = std::chrono::steady_clock::now();
-        if (!ask_for_credentials())
+        lacks_credentials_ = !ask_for_credentials();
+        if (lacks_credentials_)
             return ended(make_error_code(errc::unreachable), {});
         try
         {
@@ -287,10 +289,12 @@ private:
         const bool for_good = failure_ && !failure_->is_temporary();
         const std::string text = failure_ ? failure_->text : why.message();
         trouble_ = fmt::format("{}: {}", settings_.server_name(), text);
+        const std::string line =
+            fmt::format("{} {} (trying again)",
+                        was_open ? "lost the connection to" : "cannot connect to", trouble_);
+        // The text of the caller's exception may differ in each attempt.
         report_once(for_good ? log_level::error : log_level::warning,
-                    fmt::format("{} {} (trying again)",
-                                was_open ? "lost the connection to" : "cannot connect to",
-                                trouble_));
+                    lacks_credentials_ ? "no credentials" : line, line);
         if (observer_ == nullptr)
             return;
         if (for_good)
@@ -300,9 +304,13 @@ private:
     }
 
     /// Logs a problem once; repetitions have the level debug.
-    void report_once(log_level level, const std::string& text)
+    void report_once(log_level level, const std::string& cause, const std::string& text)
     {
-        const bool is_new = reported_.insert(text).second;
+        // The server's texts may differ in each attempt, too.
+        constexpr std::size_t limit = 1000;
+        if (reported_.size() == limit)
+            reported_.clear();
+        const bool is_new = reported_.insert(cause).second;
         has_reported_ = has_reported_ || is_new;
         log(is_new ? level : log_level::debug, text);
     }
@@ -372,6 +380,8 @@ private:
     std::optional<diagnosis> failure_;
     std::chrono::steady_clock::time_point started_;
     std::string trouble_;
+    // Whether this attempt failed because config::credentials threw an exception.
+    bool lacks_credentials_ = false;
     // The problems that were logged since a link worked last, whether their end is to be logged as a warning,
     // and the last logged warning.
     std::set<std::string> reported_;
