@@ -394,6 +394,21 @@ BOOST_AUTO_TEST_CASE(a_missing_permission_for_the_keys_is_reported)
         (error_of(other.async_next(as_tuple(use_future))) == redis::errc::missing_permission));
 }
 
+BOOST_AUTO_TEST_CASE(a_session_that_is_closed_without_a_server_has_certainly_not_pushed)
+{
+    const closed_port nobody;
+    redis::session unconnected(
+        context,
+        redis::config("redis://127.0.0.1:" + std::to_string(nobody.number()) +
+                      "?connect_timeout=1s"),
+        redis::session_thread::own);
+    redis::job_queue<std::string> other(unconnected, "q");
+    auto pushed = other.async_push("a", as_tuple(use_future));
+    auto closed = unconnected.async_close(as_tuple(use_future));
+    BOOST_TEST((error_of(std::move(pushed)) == redis::errc::session_closed));
+    closed.wait();
+}
+
 BOOST_AUTO_TEST_CASE(the_end_of_a_job_is_unknown_if_credentials_are_revoked_for_a_lease)
 {
     server.run({"ACL", "SETUSER", "app", "on", ">right", "~*", "&*", "+@all"});

@@ -198,8 +198,8 @@ void job_engine::finish_all(error_code waits, error_code others)
     }
     for (const auto& [id, what] : std::exchange(calls_, {}))
     {
-        client_.abandon_call(id);
-        what->done->complete(others, {});
+        // If the server certainly does not know the call, nothing was done.
+        what->done->complete(client_.abandon_call(id) ? waits : others, {});
     }
     for (const auto& [name, weak] : std::exchange(held_, {}))
     {
