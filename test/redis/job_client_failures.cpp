@@ -23,6 +23,33 @@ using namespace std::chrono_literals;
 
 BOOST_FIXTURE_TEST_SUITE(redis_job_client_failures, driven_jobs)
 
+// --- expired attempts -----------------------------------------------------------------------------
+
+// The event may have waited in a buffer while the process was suspended.
+BOOST_AUTO_TEST_CASE(expired_attempts_end_before_events)
+{
+    for (const int event : {0, 1, 2, 3})
+    {
+        driven_jobs one;
+        one.connect();
+        const job_attempt_id name = one.start();
+        one.pass(5001ms);
+        BOOST_TEST_REQUIRE(one.sent() == "renew");
+        const std::string then = one.clock();
+        one.now += 1h;
+        if (event == 0)
+            one.answer({"ok " + then + " 0", "1"});
+        else if (event == 1)
+            one.refuse("LOADING");
+        else if (event == 2)
+            one.receive("job q due " + then + " 0");
+        else
+            one.disconnect();
+        BOOST_TEST(!one.machine.holds(name));
+        BOOST_TEST(one.lost.size() == 1U);
+    }
+}
+
 // --- renewals -------------------------------------------------------------------------------------
 
 // If the clocks may differ by a half, and the margin is a quarter, the worker relies on its lease for a quarter of it.

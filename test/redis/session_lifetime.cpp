@@ -10,6 +10,7 @@
 #include <boost/asio/execution/context.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/require.hpp>
+#include <boost/asio/use_future.hpp>
 #include <boost/test/data/test_case.hpp>
 #include <boost/test/unit_test.hpp>
 #include <chrono>
@@ -30,8 +31,10 @@
 #include <sys/wait.h>
 #include <turnstile/redis/async_mutex.hpp>
 #include <turnstile/redis/async_semaphore.hpp>
+#include <turnstile/redis/barrier.hpp>
 #include <turnstile/redis/condition.hpp>
 #include <turnstile/redis/event.hpp>
+#include <turnstile/redis/job_queue.hpp>
 #include <turnstile/redis/semaphore_directory.hpp>
 #include <unistd.h>
 #include <utility>
@@ -742,4 +745,23 @@ BOOST_AUTO_TEST_CASE(the_end_of_a_lease_is_timed_by_the_clock_of_leases)
     BOOST_TEST(holder->result() == "held");
     BOOST_TEST(until([] { return boot_timers() == 1; }));
 }
+
+BOOST_AUTO_TEST_CASE(the_leases_of_jobs_and_of_arrivals_are_timed_by_the_clock_of_leases)
+{
+    const redis_server server;
+    asio::io_context context;
+    {
+        session s(context, undisturbed(server.url()), session_thread::own);
+        turnstile::redis::job_queue<std::string> queue(s, "a");
+        queue.async_push("payload", asio::use_future).get();
+        const auto job = queue.async_next(asio::use_future).get();
+        BOOST_TEST(until([] { return boot_timers() == 1; }));
+    }
+    session s(context, undisturbed(server.url()), session_thread::own);
+    turnstile::redis::barrier barrier(s, "b", 2);
+    attempt<> arrival;
+    start(path::handler, context, arrival, [&] { return barrier.async_arrive_and_wait(); });
+    BOOST_TEST(until([] { return boot_timers() == 1; }));
+}
+
 #endif

@@ -329,6 +329,7 @@ private:
     void give_back(job_queue_id queue, std::string text);
     void drop(job_attempt_id id);
     void lose(job_attempt_id id);
+    void advance(local_time now);
     void wake(queue_state& queue, local_time at);
     void ask_at(queue_state& queue, server_time shown, server_time due);
     [[nodiscard]] local_time expiry(const queue_state& queue, server_time end) const;

@@ -55,7 +55,7 @@ job_client::unanswered_command job_client::remove_unanswered(
 void job_client::answered(local_time now, std::uint64_t number,
                           const std::vector<std::string>& answer)
 {
-    now_ = now;
+    advance(now);
     const auto found = unanswered_.find(number);
     if (found == unanswered_.end())
         return;
@@ -219,7 +219,7 @@ void job_client::on_resync(const unanswered_command& sent, const std::vector<std
 
 void job_client::refused(local_time now, std::uint64_t number, std::string_view text)
 {
-    now_ = now;
+    advance(now);
     const auto found = unanswered_.find(number);
     if (found == unanswered_.end())
         return;

@@ -21,7 +21,7 @@ constexpr std::string_view message_word = "job ";
 
 void job_client::connected(local_time now, std::uint64_t incarnation, bool is_other_server)
 {
-    now_ = now;
+    advance(now);
     is_connected_ = true;
     incarnation_ = incarnation;
     for (auto& [id, queue] : queues_)
@@ -52,8 +52,9 @@ void job_client::connected(local_time now, std::uint64_t incarnation, bool is_ot
 
 void job_client::disconnected(local_time now)
 {
-    now_ = now;
+    // Attempts that have expired by now end, but no more commands can be sent about them.
     is_connected_ = false;
+    advance(now);
     unanswered_.clear();
     delayed_.clear();
     to_fetch_.clear();
@@ -83,7 +84,7 @@ bool job_client::is_for_jobs(std::string_view text) noexcept
 
 void job_client::received(local_time now, std::string_view text)
 {
-    now_ = now;
+    advance(now);
     take_job_word(text);
     const std::string_view key = take_job_word(text);
     const std::string_view what = take_job_word(text);
@@ -132,6 +133,14 @@ void job_client::on_grant(job_queue_id whose, server_time shown, std::string_vie
     if (!text.empty() && clock_is_known)
         return grant(id->sequence, started, shown, end, text);
     start_fetch(id->sequence, started);
+}
+
+/// Sets the client's time, and does what is due. So expired attempts end before the event.
+void job_client::advance(local_time now)
+{
+    now_ = now;
+    if (const auto due = next_tick(); due && *due <= now)
+        tick(now);
 }
 
 void job_client::tick(local_time now)

@@ -65,7 +65,6 @@ gate_engine::gate_engine(const boost::asio::any_io_executor& strand, connection&
     , connection_(&wire)
     , owner_(&who)
     , strand_(strand)
-    , timer_(strand)
 {
 }
 
@@ -159,12 +158,6 @@ void gate_engine::finish_all(error_code waits, error_code others)
     perform();
 }
 
-void gate_engine::stop()
-{
-    is_over_ = true;
-    timer_.cancel();
-}
-
 // --- events of the connection -------------------------------------------------------------------
 
 void gate_engine::connected(std::uint64_t incarnation)
@@ -187,6 +180,12 @@ void gate_engine::received(std::string_view message)
 
 void gate_engine::on_reply(std::uint64_t number, const reply& answer)
 {
+void gate_engine::tick()
+{
+    client_.tick(boot_time());
+    perform();
+}
+
     owner_->gates_answered(answer);
     switch (answer.result)
     {
@@ -214,8 +213,6 @@ void gate_engine::perform()
         for (const gate_action& each : actions)
             std::visit([this](const auto& what) { perform(what); }, each);
     is_performing_ = false;
-    if (!is_over_)
-        wake();
     owner_->gates_have_acted();
 }
 
@@ -247,24 +244,6 @@ void gate_engine::finish(const operation& what, error_code error, std::int64_t n
     operations_.erase(std::exchange(what->request, 0));
     what->timer.reset();
     what->done.complete(error, number);
-}
-
-void gate_engine::wake()
-{
-    const auto when = client_.next_tick();
-    if (!when || *when >= wakes_at_)
-        return;
-    wakes_at_ = *when;
-    timer_.expires_after(*when - boot_time());
-    timer_.async_wait(
-        [this, kept = owner_->keep()](const error_code& error)
-        {
-            if (error)
-                return;
-            wakes_at_ = local_time::max();
-            client_.tick(boot_time());
-            perform();
-        });
 }
 
 }  // namespace turnstile::redis::detail

@@ -142,8 +142,9 @@ public:
     /// Withdraws arrivals at barriers if the connection lasts long enough.
     void finish_all(error_code waits, error_code others);
 
-    /// Performs nothing from now on.
-    void stop();
+    /// The latest time for the next @ref tick; nothing if there are no timers.
+    [[nodiscard]] std::optional<local_time> next_tick() const { return client_.next_tick(); }
+    void tick();
 
     /// Whether no request needs the server.
     [[nodiscard]] bool is_idle() const noexcept { return client_.is_idle(); }
@@ -154,19 +155,14 @@ private:
     void perform(const gate_ended& what);
     void on_reply(std::uint64_t number, const reply& answer);
     void finish(const operation& what, error_code error, std::int64_t number);
-    void wake();
 
     gate_client client_;
     connection* connection_;
     owner* owner_;
     boost::asio::any_io_executor strand_;
-    boost::asio::steady_timer timer_;
-    // The time of the timer; it is only set again if it has to fire earlier.
-    local_time wakes_at_ = local_time::max();
     // Ordered by their start.
     std::map<gate_request_id, operation> operations_;
     bool is_performing_ = false;
-    bool is_over_ = false;
 };
 
 }  // namespace turnstile::redis::detail

@@ -65,13 +65,11 @@ std::vector<std::string> texts_of(const reply& answer)
 
 }  // namespace
 
-job_engine::job_engine(const boost::asio::any_io_executor& strand, connection& wire,
-                       std::uint64_t nonce, std::string wake_prefix, std::int64_t drift, owner& who)
+job_engine::job_engine(connection& wire, std::uint64_t nonce, std::string wake_prefix,
+                       std::int64_t drift, owner& who)
     : client_(nonce, std::move(wake_prefix), drift)
     , connection_(&wire)
     , owner_(&who)
-    , strand_(strand)
-    , timer_(strand)
 {
 }
 
@@ -216,8 +214,6 @@ void job_engine::finish_all(error_code waits, error_code others)
 
 void job_engine::stop(error_code error)
 {
-    is_over_ = true;
-    timer_.cancel();
     for (const auto& [id, each] : std::exchange(ends_, {}))
         if (each.second)
             each.second->complete(error);
@@ -240,6 +236,12 @@ void job_engine::disconnected()
 void job_engine::received(std::string_view message)
 {
     client_.received(boot_time(), message);
+    perform();
+}
+
+void job_engine::tick()
+{
+    client_.tick(boot_time());
     perform();
 }
 
@@ -271,8 +273,6 @@ void job_engine::perform()
         for (const job_action& each : actions)
             std::visit([this](const auto& what) { perform(what); }, each);
     is_performing_ = false;
-    if (!is_over_)
-        wake();
     owner_->jobs_have_acted();
 }
 
@@ -403,24 +403,6 @@ void job_engine::finish(const std::shared_ptr<job_wait>& wait, error_code error)
 {
     waiting_.erase(std::exchange(wait->request, 0));
     wait->done.complete(error, {});
-}
-
-void job_engine::wake()
-{
-    const auto when = client_.next_tick();
-    if (!when || *when >= wakes_at_)
-        return;
-    wakes_at_ = *when;
-    timer_.expires_after(*when - boot_time());
-    timer_.async_wait(
-        [this, kept = owner_->keep()](const error_code& error)
-        {
-            if (error)
-                return;
-            wakes_at_ = local_time::max();
-            client_.tick(boot_time());
-            perform();
-        });
 }
 
 }  // namespace turnstile::redis::detail

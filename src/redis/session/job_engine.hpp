@@ -174,8 +174,8 @@ public:
         ~owner() = default;
     };
 
-    job_engine(const boost::asio::any_io_executor& strand, connection& wire, std::uint64_t nonce,
-               std::string wake_prefix, std::int64_t drift, owner& who);
+    job_engine(connection& wire, std::uint64_t nonce, std::string wake_prefix, std::int64_t drift,
+               owner& who);
 
     /// @p obstacle is the error with which all operations fail at present, if any.
     void next(const std::shared_ptr<job_wait>& wait, error_code obstacle);
@@ -198,7 +198,11 @@ public:
     /// other. Returns the jobs if the connection lasts long enough.
     void finish_all(error_code waits, error_code others);
 
-    /// Performs nothing from now on. Ends of jobs that have not been answered complete with the error.
+    /// The latest time for the next @ref tick; nothing if there are no timers.
+    [[nodiscard]] std::optional<local_time> next_tick() const { return client_.next_tick(); }
+    void tick();
+
+    /// Ends of jobs that have not been answered complete with the error.
     void stop(error_code error);
 
     [[nodiscard]] bool is_idle() const noexcept { return client_.is_idle(); }
@@ -213,7 +217,6 @@ private:
     void perform(const job_renewed& what);
     void on_reply(std::uint64_t number, const reply& answer);
     void finish(const std::shared_ptr<job_wait>& wait, error_code error);
-    void wake();
     [[nodiscard]] job_queue_id name_of(job_queue_handle& queue);
     void close(job_queue_handle& queue);
     [[nodiscard]] error_code code_of(job_result result, const std::string& key,
@@ -222,9 +225,6 @@ private:
     job_client client_;
     connection* connection_;
     owner* owner_;
-    boost::asio::any_io_executor strand_;
-    boost::asio::steady_timer timer_;
-    local_time wakes_at_ = local_time::max();
     // Ordered by their start.
     std::map<job_request_id, std::shared_ptr<job_wait>> waiting_;
     std::unordered_map<job_attempt_id, std::weak_ptr<held_job>> held_;
@@ -233,7 +233,6 @@ private:
     std::unordered_map<job_call_id, std::pair<std::string, std::shared_ptr<completion<error_code>>>>
         ends_;
     bool is_performing_ = false;
-    bool is_over_ = false;
 };
 
 }  // namespace turnstile::redis::detail

@@ -58,9 +58,8 @@ session_engine::session_engine(boost::asio::any_io_executor strand, config setti
     , gates_(strand_, connection_, client_.nonce(),
              wake_prefix(settings_.prefix, settings_.database), drift_of(settings_),
              static_cast<gate_engine::owner&>(*this))
-    , jobs_(strand_, connection_, client_.nonce(),
-            wake_prefix(settings_.prefix, settings_.database), drift_of(settings_),
-            static_cast<job_engine::owner&>(*this))
+    , jobs_(connection_, client_.nonce(), wake_prefix(settings_.prefix, settings_.database),
+            drift_of(settings_), static_cast<job_engine::owner&>(*this))
     , timer_(strand_)
     , close_timer_(strand_)
     , announcement_timer_(strand_)
@@ -452,7 +451,6 @@ void session_engine::end_close(error_code error)
         complete(done, error);
     while (!shrinking_.empty())
         finish_shrinking(shrinking_.begin()->first, all_changes, error);
-    gates_.stop();
     jobs_.stop(error);
     if (replicas_)
         replicas_->close();

@@ -171,7 +171,11 @@ private:
     void await_replicas(const std::shared_ptr<lock_operation>& operation);
 
     // Requests of the gates.
-    void gates_have_acted() override { perform(); }
+    void gates_have_acted() override
+    {
+        wake_at(gates_.next_tick());
+        perform();
+    }
     void gates_report(error_code code, const std::string& key, const std::string& text) override
     {
         report(code, key, text);
@@ -180,7 +184,11 @@ private:
     [[nodiscard]] error_code why_unreachable() const override;
 
     // Requests of the job queues.
-    void jobs_have_acted() override { perform(); }
+    void jobs_have_acted() override
+    {
+        wake_at(jobs_.next_tick());
+        perform();
+    }
     void jobs_report(error_code code, const std::string& key, const std::string& text) override
     {
         report(code, key, text);

@@ -154,7 +154,7 @@ void session_engine::perform()
     is_performing_ = false;
     if (closing_ && client_.is_idle() && gates_.is_idle() && jobs_.is_idle())
         end_close({});
-    else if (!is_over_)
+    else
         wake_at(client_.next_tick());
     note_metrics();
 }
@@ -334,9 +334,10 @@ void session_engine::perform(const reported& what)
     log(log_level::error, what.text);
 }
 
+/// Sets the timer, which the gates and the job queues share.
 void session_engine::wake_at(std::optional<local_time> when)
 {
-    if (!when || *when >= wakes_at_)
+    if (is_over_ || !when || *when >= wakes_at_)
         return;
     wakes_at_ = *when;
     timer_.wait_until(*when,
@@ -345,6 +346,8 @@ void session_engine::wake_at(std::optional<local_time> when)
                           if (error)
                               return;
                           self->wakes_at_ = local_time::max();
+                          self->gates_.tick();
+                          self->jobs_.tick();
                           self->client_.tick(boot_time());
                           self->perform();
                       });
