@@ -81,6 +81,9 @@ public:
     /// contribution has ended.
     void close_lock(lock_id id);
 
+    /// Whether a lock has attempts, calls or contributions.
+    [[nodiscard]] bool is_used(lock_id id) const { return locks_.at(id).uses != 0; }
+
     /// Starts an attempt that waits for a lock. It ends with `granted` or `failed`, or by @ref cancel.
     attempt_id lock(local_time now, lock_id lock) { return begin(now, lock, lock_request()); }
 

@@ -117,9 +117,11 @@ void gate_engine::forget(gate_handle& gate)
     if (gate.id == 0)
         return;
     std::vector<operation> waiting;
-    for (const auto& [id, each] : operations_)
-        if (each->gate.get() == &gate && each->waits())
-            waiting.push_back(each);
+    // Most objects are unused when they are destroyed, while many operations of others may wait.
+    if (client_.is_used(gate.id))
+        for (const auto& [id, each] : operations_)
+            if (each->gate.get() == &gate && each->waits())
+                waiting.push_back(each);
     for (const operation& each : waiting)
     {
         client_.abandon(boot_time(), each->request);
@@ -178,14 +180,14 @@ void gate_engine::received(std::string_view message)
     perform();
 }
 
-void gate_engine::on_reply(std::uint64_t number, const reply& answer)
-{
 void gate_engine::tick()
 {
     client_.tick(boot_time());
     perform();
 }
 
+void gate_engine::on_reply(std::uint64_t number, const reply& answer)
+{
     owner_->gates_answered(answer);
     switch (answer.result)
     {

@@ -197,10 +197,10 @@ void session_engine::release(const std::shared_ptr<held_lock>& held, const liste
     held_.erase(held->attempt);
     // The lease may have expired before this ran on the strand.
     if (!client_.holds(held->attempt))
+        return complete(done, turnstile::errc::lost);
     // A thread may have posted this while another one destroyed the session.
     if (is_over_)
         return complete(done, errc::session_closed);
-        return complete(done, turnstile::errc::lost);
     if (done)
         releasing_.emplace(held->attempt, done);
     const local_time now = boot_time();
@@ -269,9 +269,9 @@ void session_engine::shrink(const std::shared_ptr<held_lock>& held, const listen
         else
             complete(done, {});
         return;
+    }
     if (is_over_)
         return complete(done, errc::session_closed);
-    }
     const std::uint64_t change =
         client_.shrink(boot_time(), held->attempt, left.held, left.outside);
     if (change == 0)
@@ -339,9 +339,11 @@ void session_engine::forget_lock(lock_handle& lock)
     if (lock.id == 0)
         return;
     std::vector<std::shared_ptr<lock_operation>> waiting;
-    for (const auto& [id, operation] : waiting_)
-        if (operation->lock.get() == &lock)
-            waiting.push_back(operation);
+    // Most objects are unused when they are destroyed, while many operations of others may wait.
+    if (client_.is_used(lock.id))
+        for (const auto& [id, operation] : waiting_)
+            if (operation->lock.get() == &lock)
+                waiting.push_back(operation);
     for (const auto& operation : waiting)
         if (operation->condition)
             withdraw(operation, boost::asio::error::operation_aborted);
