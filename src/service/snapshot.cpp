@@ -217,6 +217,9 @@ void snapshot::load()
         else
             found[name].permits.erase(id);
     }
+    // The rest of the file is unknown, and save() would replace it.
+    if (file.bad())
+        throw failure("cannot read it: " + reason());
     if (number < written_at_once)
         throw failure("it is damaged: it has " + std::to_string(number) + " of at least " +
                       std::to_string(written_at_once) + " lines; " + remedy);

@@ -271,6 +271,29 @@ BOOST_AUTO_TEST_CASE(damaged_file_is_refused)
     BOOST_TEST(server.list().find(R"({"name":"b","value":2,)") != std::string::npos);
 }
 
+BOOST_AUTO_TEST_CASE(file_that_cannot_be_read_to_its_end_is_refused)
+{
+    const snapshot_place where;
+    {
+        remembering_server server(where);
+        server.post("/semaphore", R"({"name":"a","value":1})");
+        // The file is read in parts of a few kilobytes, and only the first one can be read.
+        while (std::filesystem::file_size(where.snapshot()) < 65'536)
+            server.post("/semaphore/up", R"({"name":"a"})");
+        server.kill();
+    }
+    const std::string whole = where.read("state");
+    std::filesystem::remove(where.log());
+    BOOST_CHECK_THROW(server_process(where.arguments(),
+                                     {std::string("LD_PRELOAD=") + TURNSTILE_READ_SHIM,
+                                      "TURNSTILE_DAMAGED_FILE=" + where.snapshot()},
+                                     where.log()),
+                      std::runtime_error);
+    BOOST_TEST(where.read("log").find("state\": cannot read it: Input/output error") !=
+               std::string::npos);
+    BOOST_TEST((where.read("state") == whole));
+}
+
 BOOST_AUTO_TEST_CASE(file_has_one_server)
 {
     const snapshot_place where;
