@@ -295,7 +295,8 @@ function new_row(name) {
   part('.up').setAttribute('aria-label', `Up ${name}`);
   part('.down').setAttribute('aria-label', `Down ${name}`);
   item.addEventListener('keydown', (key) => {
-    if (key.target.closest('input')) return;
+    // With these keys, browsers zoom.
+    if (key.ctrlKey || key.metaKey || key.altKey || key.target.closest('input')) return;
     const action = { '+': () => up(name), '-': () => down(name), Delete: () => remove(name) }[key.key];
     if (!action) return;
     key.preventDefault();
