@@ -473,6 +473,8 @@ server::server(asio::io_context& context, service& handler, server_settings sett
     {
         auto& tls = tls_.emplace(asio::ssl::context::tls_server);
         tls.set_options(asio::ssl::context::no_tlsv1 | asio::ssl::context::no_tlsv1_1);
+        // Otherwise, OpenSSL would ask for the pass phrase of an encrypted key on the terminal, and wait.
+        tls.set_password_callback([](auto&&...) { return std::string(); });
         // NOLINTBEGIN(bugprone-unused-return-value): the argument receives the same error.
         load("--tls-cert", settings_.certificate, [&](const std::string& name, error_code& error)
              { tls.use_certificate_chain_file(name, error); });

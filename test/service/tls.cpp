@@ -10,6 +10,7 @@
 
 #include <boost/test/unit_test.hpp>
 #include <csignal>
+#include <cstdlib>
 #include <memory>
 #include <openssl/bio.h>
 #include <openssl/ssl.h>
@@ -19,6 +20,7 @@
 #include <vector>
 
 using turnstile::test::http_client;
+using turnstile::test::log_of_failure;
 using turnstile::test::request_text;
 using turnstile::test::server_process;
 using turnstile::test::tls_files;
@@ -207,6 +209,19 @@ BOOST_AUTO_TEST_CASE(stopping_server_waits_for_no_handshake)
         BOOST_TEST_REQUIRE(client->has_ended());
     }
     BOOST_TEST(server.exit_status() == 0);
+}
+
+BOOST_AUTO_TEST_CASE(server_does_not_ask_for_the_pass_phrase_of_its_key)
+{
+    const tls_files files("IP:127.0.0.1");
+    const std::string key = files.key() + ".encrypted";
+    const std::string command =
+        "openssl pkey -aes256 -passout pass:secret -in " + files.key() + " -out " + key;
+    // NOLINTNEXTLINE(concurrency-mt-unsafe,bugprone-command-processor): the words are those of the test.
+    BOOST_TEST_REQUIRE(std::system(command.c_str()) == 0);
+    const std::string text = log_of_failure({"--tls-cert", files.certificate(), "--tls-key", key});
+    BOOST_TEST(text.find("--tls-key: cannot use \"" + key + '"') != std::string::npos, text);
+    BOOST_TEST(text.find("pass phrase") == std::string::npos, text);
 }
 
 BOOST_AUTO_TEST_CASE(unusable_files_are_refused)
