@@ -198,6 +198,9 @@ namespace {
 /// Interim answers (1xx) that a receiver may send before its answer.
 constexpr int most_interim_answers = 16;
 
+/// The longest head of an answer, in bytes.
+constexpr std::uint32_t longest_head = 64 * 1024;
+
 /// Whether the answer has a status 2xx.
 template <class Stream>
 awaitable<bool> post(Stream& stream, const std::string& text)
@@ -209,6 +212,7 @@ awaitable<bool> post(Stream& stream, const std::string& text)
     for (int i = 0; i <= most_interim_answers; ++i)
     {
         http::response_parser<http::empty_body> parser;
+        parser.header_limit(longest_head);
         auto [unread, size] = co_await http::async_read_header(stream, buffer, parser, as_result);
         const unsigned kind = parser.get().result_int() / 100;
         if (unread || kind != 1)

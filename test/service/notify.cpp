@@ -306,6 +306,21 @@ BOOST_AUTO_TEST_CASE(units_return_if_the_receiver_fails)
     BOOST_TEST(!to.has_calls());
 }
 
+BOOST_AUTO_TEST_CASE(receiver_may_answer_with_a_long_head)
+{
+    const receiver to;
+    const calling_server server(to, {"--notify-attempts", "1", "--max-notifications", "1"});
+    server.create_empty();
+    server.up();
+    BOOST_TEST(server.notify(to.url(), R"(,"lease":600)").status == 202);
+    const call got = to.take("200 OK", "X-Long: " + std::string(32 * 1024, 'x') + "\r\n");
+    // The next call-back is accepted when this one is over.
+    while (server.notify(to.url()).status != 202)
+        std::this_thread::yield();
+    const std::string permit = R"({"name":"a","permit":")" + member(got.body, "permit") + "\"}";
+    BOOST_TEST(server.post("/semaphore/renew", permit).status == 200);
+}
+
 BOOST_AUTO_TEST_CASE(no_receiver_is_called_after_the_end_of_the_lease)
 {
     const receiver to;
