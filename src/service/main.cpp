@@ -102,6 +102,8 @@ int run(int argc, char** argv)
     option("--notify-host", "TURNSTILE_NOTIFY_HOST", calls.hosts,
            "HOST or HOST:PORT that call-backs may reach; can be repeated, or a list with commas")
         ->delimiter(',')
+        // Otherwise, CLI11 removes the brackets of an IPv6 address.
+        ->allow_extra_args(false)
         ->check(
             [](const std::string& host)
             {

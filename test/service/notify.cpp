@@ -497,6 +497,26 @@ BOOST_AUTO_TEST_CASE(https_receiver_without_a_valid_certificate_learns_nothing)
     refuses(other_name, {"--notify-ca", other_name.certificate()});
 }
 
+BOOST_AUTO_TEST_CASE(receivers_may_be_addresses_in_brackets)
+{
+    const auto status = [](const server_process& server, const std::string& url)
+    {
+        return ask(server.address(), "POST", "/semaphore/notify",
+                   R"({"name":"missing","url":")" + url + "\"}")
+            .status;
+    };
+    // The server checks the receiver before the name of the semaphore.
+    const std::vector<std::string> secret{"TURNSTILE_NOTIFY_SECRET=x"};
+    const server_process one({"--notify-host", "[::1]"}, secret);
+    BOOST_TEST(status(one, "http://[::1]/") == 404);
+    BOOST_TEST(status(one, "https://[::1]/") == 404);
+    BOOST_TEST(status(one, "http://[::1]:81/") == 403);
+    const server_process several(
+        {"--notify-host", "[::1],[fd00::2]", "--notify-host", "c:81,[fd00::4]"}, secret);
+    for (const std::string host : {"[::1]", "[fd00::2]", "c:81", "[fd00::4]"})
+        BOOST_TEST(status(several, "http://" + host + '/') == 404, host);
+}
+
 BOOST_AUTO_TEST_CASE(file_of_authorities_has_to_be_readable)
 {
     const receiver to;
