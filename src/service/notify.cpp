@@ -4,8 +4,6 @@
 
 #include "service/notify.hpp"
 
-#include "service/log.hpp"
-
 #include <algorithm>
 #include <array>
 #include <boost/asio/as_tuple.hpp>
@@ -167,7 +165,8 @@ bool notifier::allows(const notify_target& target) const
         });
 }
 
-awaitable<bool> notifier::deliver(notify_target target, std::string body, clock::time_point end)
+awaitable<bool> notifier::deliver(const notify_target& target, std::string body,
+                                  clock::time_point end)
 {
     std::string text = "POST " + target.path + " HTTP/1.1\r\nHost: " + target.host + ':' +
                        target.port + "\r\nUser-Agent: turnstile-server\r\n";
@@ -188,8 +187,6 @@ awaitable<bool> notifier::deliver(notify_target target, std::string body, clock:
         co_await state.timer.async_wait(as_result);
         delay *= 2;
     }
-    log(log_level::warning, "call-back failed",
-        {{"host", target.host}, {"port", target.port}, {"path", target.path}});
     co_return false;
 }
 

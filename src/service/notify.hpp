@@ -77,8 +77,8 @@ public:
 
     /// Posts @p body until the receiver answers with a status 2xx. It follows no redirects. A receiver with https needs
     /// a valid certificate for its name. No attempt lasts longer than until @p end. Returns false if all attempts
-    /// failed, or after @ref close.
-    awaitable<bool> deliver(notify_target target, std::string body, clock::time_point end);
+    /// failed, or after @ref close. @p target has to live until then.
+    awaitable<bool> deliver(const notify_target& target, std::string body, clock::time_point end);
 
     /// Ends all attempts.
     void close();

@@ -5,6 +5,7 @@
 #include "service/answers.hpp"
 #include "service/body.hpp"
 #include "service/decode.hpp"
+#include "service/log.hpp"
 #include "service/new_id.hpp"
 #include "service/service.hpp"
 
@@ -180,7 +181,11 @@ awaitable<void> service::call_back(std::string id, notify_target target, std::st
         end = notifier::clock::now() + wanted.lease;
         body += ",\"permit\":\"" + granted.permit + "\",\"token\":" + std::to_string(granted.token);
     }
-    const bool delivered = co_await notifier_.deliver(std::move(target), body + '}', end);
+    const bool delivered = co_await notifier_.deliver(target, body + '}', end);
+    // The path is left out, because it is often a secret.
+    if (!delivered && !closing_)
+        log(log_level::warning, "call-back failed",
+            {{"id", id}, {"host", target.host}, {"port", target.port}});
     if (!delivered && granted.undo)
         granted.undo();
 }

@@ -159,8 +159,9 @@ private:
 /// A server that is permitted to call a receiver.
 struct calling_server : server_process
 {
-    explicit calling_server(const receiver& to, std::vector<std::string> more = {})
-        : server_process(arguments(to, std::move(more)), {"TURNSTILE_NOTIFY_SECRET=secret"})
+    explicit calling_server(const receiver& to, std::vector<std::string> more = {},
+                            const std::string& log = {})
+        : server_process(arguments(to, std::move(more)), {"TURNSTILE_NOTIFY_SECRET=secret"}, log)
     {
     }
 
@@ -295,15 +296,22 @@ BOOST_AUTO_TEST_CASE(interim_answers_end_no_call)
 BOOST_AUTO_TEST_CASE(units_return_if_the_receiver_fails)
 {
     const receiver to;
-    const calling_server server(to, {"--notify-attempts", "2"});
+    const snapshot_place where;
+    const calling_server server(to, {"--notify-attempts", "2"}, where.log());
     server.create_empty();
     server.up();
-    BOOST_TEST(server.notify(to.url(), R"(,"lease":600)").status == 202);
+    const http_answer accepted = server.notify(to.url(), R"(,"lease":600)");
+    BOOST_TEST(accepted.status == 202);
     const call first = to.take("500 Internal Server Error");
     const call second = to.take("404 Not Found");
     BOOST_TEST(first.body == second.body);
     BOOST_TEST(server.post("/semaphore/down", R"({"name":"a","wait":600})").status == 200);
     BOOST_TEST(!to.has_calls());
+    // The path of a receiver is often a secret.
+    const std::string log = where.read("log");
+    BOOST_TEST(log.find("warning call-back failed id=\"" + member(accepted.body, "id") +
+                        "\" host=\"127.0.0.1\" port=\"" + to.port() + "\"\n") != std::string::npos,
+               log);
 }
 
 BOOST_AUTO_TEST_CASE(receiver_may_answer_with_a_long_head)
@@ -540,7 +548,8 @@ BOOST_AUTO_TEST_CASE(number_of_call_backs_is_bounded)
 BOOST_AUTO_TEST_CASE(stopping_server_does_not_wait_for_receivers)
 {
     const receiver to;
-    calling_server server(to);
+    const snapshot_place where;
+    calling_server server(to, {}, where.log());
     server.create_empty();
     server.up();
     // The first call is never answered, the second one waits for a unit.
@@ -551,4 +560,5 @@ BOOST_AUTO_TEST_CASE(stopping_server_does_not_wait_for_receivers)
     server.await_waiters(1);
     server.signal(SIGTERM);
     BOOST_TEST(server.exit_status() == 0);
+    BOOST_TEST(where.read("log").find("call-back failed") == std::string::npos);
 }
