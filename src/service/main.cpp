@@ -89,15 +89,22 @@ int run(int argc, char** argv)
         ->check(CLI::Range(1, 86'400));
     option("--max-lease", "TURNSTILE_MAX_LEASE", max_lease, "Longest lease of a permit, in seconds")
         ->check(CLI::Range(1, 31'536'000));
+    // A script may pass a variable that is not set. Without the option, the server would keep or encrypt nothing.
+    const auto not_empty = [](const std::string& text)
+    { return text.empty() ? "must not be empty; remove the option if it is not needed" : ""; };
     option("--tls-cert", "TURNSTILE_TLS_CERT", connections.certificate,
-           "File with the certificate and its chain (PEM): the server speaks HTTPS only");
+           "File with the certificate and its chain (PEM): the server speaks HTTPS only")
+        ->check(not_empty);
     option("--tls-key", "TURNSTILE_TLS_KEY", connections.key,
-           "File with the key of the certificate (PEM)");
+           "File with the key of the certificate (PEM)")
+        ->check(not_empty);
     option("--snapshot", "TURNSTILE_SNAPSHOT", behaviour.snapshot,
-           "File that keeps the semaphores while the server does not run");
+           "File that keeps the semaphores while the server does not run")
+        ->check(not_empty);
     option("--redis", "TURNSTILE_REDIS_URL", behaviour.redis,
            "URL of the Redis server that keeps the semaphores for several servers: "
-           "redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE][?OPTION=VALUE]; excludes --snapshot");
+           "redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE][?OPTION=VALUE]; excludes --snapshot")
+        ->check(not_empty);
     auto& calls = behaviour.notify;
     option("--notify-host", "TURNSTILE_NOTIFY_HOST", calls.hosts,
            "HOST or HOST:PORT that call-backs may reach; can be repeated, or a list with commas")
@@ -111,7 +118,8 @@ int run(int argc, char** argv)
                 return !has_path && parse_url("http://" + host) ? "" : "must be HOST or HOST:PORT";
             });
     option("--notify-ca", "TURNSTILE_NOTIFY_CA", calls.authorities,
-           "File with the authorities (PEM) to trust for https receivers; default: the system's");
+           "File with the authorities (PEM) to trust for https receivers; default: the system's")
+        ->check(not_empty);
     option("--notify-attempts", "TURNSTILE_NOTIFY_ATTEMPTS", calls.attempts,
            "Number of attempts for each call-back; the delay between them doubles from 0.5 s")
         ->check(CLI::Range(1, 20));

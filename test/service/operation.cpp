@@ -380,6 +380,19 @@ BOOST_AUTO_TEST_CASE(wrong_options_are_refused_with_their_value_and_the_rule)
     }
 }
 
+BOOST_AUTO_TEST_CASE(empty_options_are_refused)
+{
+    // Such a text often comes from a variable that is not set. The server would keep nothing, or would not encrypt.
+    for (const std::string option :
+         {"--snapshot", "--redis", "--tls-cert", "--tls-key", "--notify-ca"})
+    {
+        const std::string text = log_of_failure({option, ""});
+        BOOST_TEST(text.find(option + ": must not be empty") != std::string::npos, text);
+    }
+    // An empty variable of the environment is none.
+    BOOST_CHECK_NO_THROW(server_process({}, {"TURNSTILE_SNAPSHOT=", "TURNSTILE_REDIS_URL="}));
+}
+
 BOOST_AUTO_TEST_CASE(error_of_a_used_port_names_it)
 {
     const server_process server;
