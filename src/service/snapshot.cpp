@@ -110,6 +110,16 @@ struct stored_semaphore
     std::map<std::string, change> permits;
 };
 
+/// Follows symbolic links, because save() would replace a link, and lock() is for the file that has the changes.
+std::string to_file(std::filesystem::path path)
+{
+    std::error_code ignored;
+    // More links than this are a circle, which cannot be opened.
+    for (int i = 0; i != 40 && std::filesystem::is_symlink(path, ignored); ++i)
+        path = path.parent_path() / std::filesystem::read_symlink(path, ignored);
+    return path;
+}
+
 bool write_all(int file, std::string_view text)
 {
     while (!text.empty())
@@ -125,7 +135,7 @@ bool write_all(int file, std::string_view text)
 }  // namespace
 
 snapshot::snapshot(std::string path, memory_store& state)
-    : path_(std::move(path))
+    : path_(to_file(std::move(path)))
     , store_(state)
 {
     lock();

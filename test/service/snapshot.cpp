@@ -301,6 +301,24 @@ BOOST_AUTO_TEST_CASE(file_has_one_server)
     BOOST_TEST(refusal(where).find("state\": another process uses it") != std::string::npos);
 }
 
+BOOST_AUTO_TEST_CASE(link_to_a_snapshot_is_the_same_file)
+{
+    const snapshot_place where;
+    const snapshot_place elsewhere;
+    // The first server creates the file.
+    std::filesystem::create_symlink(elsewhere.snapshot(), where.path / "link");
+    std::filesystem::create_symlink("link", where.snapshot());
+    {
+        remembering_server server(where);
+        server.post("/semaphore", R"({"name":"a","value":1})");
+        BOOST_TEST(refusal(elsewhere).find("another process uses it") != std::string::npos);
+        server.kill();
+    }
+    BOOST_TEST(std::filesystem::is_symlink(where.snapshot()));
+    const remembering_server server(elsewhere);
+    BOOST_TEST(member(server.list(), "value") == "1");
+}
+
 BOOST_AUTO_TEST_CASE(file_that_cannot_be_written_is_refused)
 {
     const snapshot_place where;
