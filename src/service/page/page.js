@@ -640,7 +640,12 @@ setInterval(() => {
   tick();
   if (document.body.className !== 'live') return;
   draw_charts();
-  if (details && details.data) show_participants();
+  if (details && details.data) {
+    show_participants();
+    // Over Redis, no event reports a renewal by another server, or a permit that it hands over.
+    if (performance.now() - details.at > 5000) stale_details = true;
+    show_details();
+  }
   show_pending();
 }, 1000);
 

@@ -10,7 +10,9 @@
 
 import assert from 'node:assert/strict';
 import {spawn} from 'node:child_process';
+import {once} from 'node:events';
 import {createRequire} from 'node:module';
+import {createServer} from 'node:net';
 import path from 'node:path';
 
 const [program, modules, screenshots] = process.argv.slice(2);
@@ -44,6 +46,28 @@ async function start(port = 0, environment = {}) {
       const ended = new Promise(resolve => child.once('exit', resolve));
       child.kill('SIGKILL');
       await ended;
+    },
+  };
+}
+
+// Starts a Redis server on a free port. Debian's redis-check-rdb is the server if it is called by that name.
+async function start_redis() {
+  const listener = createServer().listen(0, '127.0.0.1');
+  await once(listener, 'listening');
+  const {port} = listener.address();
+  listener.close();
+  const child = spawn('redis-check-rdb', ['--bind', '127.0.0.1', '--port', String(port), '--save', ''],
+    {argv0: 'redis-server', stdio: ['ignore', 'pipe', 'inherit']});
+  children.add(child);
+  for await (const text of child.stdout.iterator({destroyOnReturn: false}))
+    if (String(text).includes('Ready to accept connections')) break;
+  child.stdout.resume();
+  return {
+    url: 'redis://127.0.0.1:' + port,
+    async end() {
+      children.delete(child);
+      child.kill('SIGKILL');
+      await once(child, 'exit');
     },
   };
 }
@@ -247,6 +271,23 @@ const tests = {
     await server.end();
   },
 
+  async a_renewal_by_another_server_is_shown({page}) {
+    const redis = await start_redis();
+    const mine = await start(0, {TURNSTILE_REDIS_URL: redis.url});
+    const other = await start(0, {TURNSTILE_REDIS_URL: redis.url});
+    await mine.ask('POST', '/semaphore', {name: 'saw', value: 1});
+    const {permit} = await (await other.ask('POST', '/semaphore/down', {name: 'saw', lease: 600})).json();
+    await page.goto(mine.url);
+    await open(page, 'saw');
+    await shows(row(page, 'saw').locator('.holders li'), /lease ends in 9 min/);
+    // Neither the value nor the number of permits changes.
+    await other.ask('POST', '/semaphore/renew', {name: 'saw', permit, lease: 6000});
+    await shows(row(page, 'saw').locator('.holders li'), /lease ends in 1 h/);
+    await mine.end();
+    await other.end();
+    await redis.end();
+  },
+
   async it_fits_narrow_and_dark_screens({page, server}) {
     for (let i = 0; i < 5; ++i) await server.ask('POST', '/semaphore', {name: 'lathe ' + i, value: i + 1});
     await server.ask('POST', '/semaphore', {name: 'x'.repeat(200), value: 2 ** 53 - 1});
@@ -293,4 +334,5 @@ for (const [name, test] of Object.entries(tests)) {
   await server.end();
 }
 await browser.close();
-process.exitCode = failures === 0 ? 0 : 1;
+// A failed test may have left servers.
+process.exit(failures === 0 ? 0 : 1);
