@@ -39,7 +39,6 @@ function request(method, path, body, signal) {
 const refusals = {
   0: 'that name exists', // Browsers hide an answer that redirects.
   401: 'the token is missing or unknown',
-  403: 'your token does not permit this',
 };
 
 // Requests a change. Returns the answer; or shows a message about the failure, and returns nothing.

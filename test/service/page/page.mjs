@@ -192,6 +192,15 @@ const tests = {
     await shows(page.locator('#messages p'), 'busy: Semaphore locked');
   },
 
+  async a_proxy_that_changes_the_host_is_named({page, server}) {
+    await server.ask('POST', '/semaphore', {name: 'door', value: 1});
+    await value(page, 'door', '1');
+    await page.route('**/semaphore/down', route =>
+      route.continue({headers: {...route.request().headers(), origin: 'http://elsewhere'}}));
+    await page.getByRole('button', {name: 'Down door'}).click();
+    await shows(page.locator('#messages p'), 'door: a page of another origin must not change anything');
+  },
+
   async names_with_markup_are_text({page, server}) {
     const name = '<img src=x onerror="window.attacked=1"> & "\u{1F600}"/%2F';
     await server.ask('POST', '/semaphore', {name, value: 3});
