@@ -164,6 +164,7 @@ try
         return scheduler::open_shared_office(sharing, victims, plan);
 #endif
 
+    plan.check_kills();
     return local_office(plan).run();
 }
 catch (const std::exception& error)

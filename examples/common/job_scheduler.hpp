@@ -114,6 +114,17 @@ struct plan
                 "--workers: {} workers cannot have {} capabilities", workers, queues()));
     }
 
+    /// Throws if no worker would live long enough to finish a job.
+    void check_kills() const
+    {
+        const std::int64_t life = static_cast<std::int64_t>(workers) * kill_every;
+        if (life != 0 && work >= life)
+            throw std::invalid_argument(
+                fmt::format("--kill-every: each worker is killed every {} ms, before it can finish "
+                            "a job of {} ms",
+                            life, work));
+    }
+
     /// The number of queues from which workers get their jobs.
     [[nodiscard]] int queues() const noexcept { return has_dispatcher ? capabilities : 1; }
 

@@ -38,6 +38,8 @@ expect_refusal "--rate: 'fast' is not a whole number from 0 to 1000000" job_sche
 expect_refusal "--work: '-1' is not a whole number from 0 to 10000" job_scheduler --work -1
 expect_refusal '--dispatcher' job_scheduler --pause-every 10
 expect_refusal '2 workers cannot have 3 capabilities' job_scheduler --dispatcher --workers 2
+expect_refusal '--kill-every: each worker is killed every 600 ms, before it can finish a job of 600 ms' \
+  job_scheduler --workers 2 --work 600 --kill-every 300
 expect_refusal 'not expected: --speed' job_scheduler --speed
 
 finish
