@@ -42,6 +42,7 @@
 #include <turnstile/redis/async_mutex.hpp>
 #include <turnstile/redis/condition.hpp>
 #include <turnstile/redis/lease_clock.hpp>
+#include <turnstile/redis/shared_mutex.hpp>
 #include <turnstile/with_lock.hpp>
 #include <utility>
 
@@ -55,6 +56,7 @@ using turnstile::redis::config;
 using turnstile::redis::lease_clock;
 using turnstile::redis::session;
 using turnstile::redis::session_thread;
+using turnstile::redis::shared_mutex;
 using turnstile::test::lock_view;
 using turnstile::test::redis_server;
 using turnstile::test::short_leases;
@@ -114,6 +116,27 @@ void cancel_waits(asio::cancellation_type type)
     BOOST_TEST(aborted == 4);
     BOOST_TEST(until([&] { return it.s.metrics().attempts == 0; }));
     BOOST_TEST(lock_view(server, "a").queued() == 0);
+}
+
+/// The result of with_lock if an operator breaks the lock while a plain body runs.
+template <class Mutex>
+asio::awaitable<error_code> error_after_a_break(Mutex& mutex)
+{
+    const auto body = [&](typename Mutex::guard_type& guard)
+    {
+        mutex.async_break(asio::use_future).get();
+        BOOST_TEST(until([&] { return !guard.valid(); }));
+        return 7;
+    };
+    try
+    {
+        co_await turnstile::with_lock(mutex, body);
+    }
+    catch (const turnstile::system_error& error)
+    {
+        co_return error.code();
+    }
+    co_return error_code();
 }
 
 }  // namespace
@@ -472,6 +495,34 @@ BOOST_AUTO_TEST_CASE(with_lock_whose_lock_is_lost_cancels_its_body)
     const std::chrono::system_clock::time_point granted(std::chrono::microseconds(rival->fence()));
     BOOST_TEST((end > lease_clock::time_point()));
     BOOST_TEST((system_end + settings.loss_margin <= granted));
+}
+
+BOOST_AUTO_TEST_CASE(with_lock_whose_lock_is_lost_during_a_plain_body_has_no_result)
+{
+    const redis_server server;
+    scene it(server);
+    shared_mutex shared(it.s, "a");
+    const auto body = [&]() -> asio::awaitable<void>
+    {
+        BOOST_TEST(co_await error_after_a_break(it.mutex) ==
+                   make_error_code(turnstile::errc::lost));
+        BOOST_TEST(co_await error_after_a_break(shared) == make_error_code(turnstile::errc::lost));
+    };
+    turnstile::test::run(it.context, body());
+}
+
+BOOST_AUTO_TEST_CASE(with_lock_completes_after_the_release_that_follows_a_plain_body)
+{
+    const redis_server server;
+    scene it(server);
+    const auto body = [&]() -> asio::awaitable<void>
+    {
+        const auto plain = [](guard_type& guard) { return guard.fencing_token(); };
+        const std::uint64_t token = co_await turnstile::with_lock(it.mutex, plain);
+        BOOST_TEST(lock_view(server, "a").number("fence") == token);
+        BOOST_TEST(lock_view(server, "a").owner() == "");
+    };
+    turnstile::test::run(it.context, body());
 }
 
 BOOST_AUTO_TEST_CASE(a_guard_reports_the_end_of_its_lease)

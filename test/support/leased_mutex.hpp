@@ -16,6 +16,7 @@
 #include <turnstile/async_mutex.hpp>
 #include <turnstile/error.hpp>
 #include <turnstile/lock_guard.hpp>
+#include <turnstile/owner_token.hpp>
 #include <utility>
 
 namespace turnstile::test {
@@ -104,6 +105,7 @@ public:
     [[nodiscard]] explicit operator bool() const noexcept { return guard_.owns_lock(); }
     [[nodiscard]] bool valid() const noexcept { return guard_.valid() && !lease_->lost; }
     [[nodiscard]] std::uint64_t number() const noexcept { return guard_.fencing_token(); }
+    [[nodiscard]] owner_token disown() noexcept { return guard_.release(); }
 
     [[nodiscard]] boost::asio::cancellation_slot lost() const noexcept
     {

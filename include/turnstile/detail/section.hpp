@@ -215,10 +215,13 @@ run_section(Ownership owned, Body body)
         co_return std::move(*result);
 }
 
-/// Whether the ownership cannot be lost, and its release never waits.
+/// Whether the ownership cannot be lost, and its release never waits. The release() of a lock_guard
+/// does not release the lock, but returns a token.
 template <class Ownership>
-inline constexpr bool is_local = requires(Ownership& owned) { owned.unlock(); } ||
-                                 requires(Ownership& owned) { owned.release(); };
+inline constexpr bool is_local =
+    requires(Ownership& owned) { owned.unlock(); } || requires(Ownership& owned) {
+        { owned.release() } -> std::same_as<void>;
+    };
 
 /// Converts a plain body into one that returns an awaitable.
 template <class Body, class Ownership>
