@@ -117,7 +117,8 @@ private:
  * forwarded to the body. If the attempt is lost, the body receives a terminal cancellation and is
  * awaited to its end.
  * @par Thread safety
- * As with the queue.
+ * As with the queue. If the job can be lost, because of a lease or a time limit, the executor of the
+ * handler has to be a strand if several threads run it; see @ref with_lock.
  */
 template <class Queue, class Body,
           boost::asio::completion_token_for<void(std::exception_ptr)> CompletionToken =

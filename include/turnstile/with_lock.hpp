@@ -50,7 +50,9 @@ namespace turnstile {
  * the body. If the lock is lost, the body receives a terminal cancellation and is awaited to its
  * end.
  * @par Thread safety
- * As with the mutex.
+ * As with the mutex. If the lock can be lost and several threads run the executor of the handler,
+ * that executor has to be a strand: the loss cancels the body from another handler, and Asio forbids
+ * this while a thread runs the body. With `use_future`, that executor is the system executor.
  * @par Complexity
  * That of the mutex, and a coroutine if the body returns an awaitable.
  */

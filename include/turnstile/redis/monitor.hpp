@@ -86,7 +86,9 @@ namespace turnstile::redis {
  * members are numbers, `bool`, enumerations, strings, optionals, containers, and structs of these.
  *
  * @par Thread safety
- * Distinct objects: Safe. Shared objects: Safe, except for construction and destruction.
+ * Distinct objects: Safe. Shared objects: Safe, except for construction and destruction. If several threads run
+ * the executor of a section, it has to be a strand, since a loss of the lock cancels the body; see
+ * turnstile::with_lock.
  */
 template <class T>
 class monitor
