@@ -620,6 +620,43 @@ TURNSTILE_CONDITION_TEST(destroying_the_condition_aborts_waiters_holding_the_loc
     BOOST_TEST(t.told == "AA");
 }
 
+TURNSTILE_CONDITION_TEST(a_wait_for_a_predicate_ends_if_its_condition_is_destroyed_meanwhile)
+{
+    turnstile::test::condition_test<Provider> t;
+    using condition_type = typename Provider::condition_type;
+    std::unique_ptr<condition_type> expiring(
+        new condition_type(t.provider.make_condition(t.mutex)));
+    const auto never = [] { return false; };
+    const auto waiting = [&]() -> typename decltype(t)::task
+    {
+        auto guard = co_await t.mutex.async_lock();
+        const auto [error] = co_await expiring->async_wait(guard, never, boost::asio::as_tuple);
+        BOOST_TEST(guard.owns_lock());
+        t.tell('a', error);
+    };
+    const auto waiting_for = [&]() -> typename decltype(t)::task
+    {
+        auto guard = co_await t.mutex.async_lock();
+        const auto [error, reached] = co_await expiring->async_wait_for(
+            guard, std::chrono::hours(1), never, boost::asio::as_tuple);
+        BOOST_TEST(guard.owns_lock());
+        BOOST_TEST(!reached);
+        t.tell('b', error);
+    };
+    t.run(
+        [&]() -> typename decltype(t)::task
+        {
+            co_await t.spawn_and_settle(waiting);
+            co_await t.spawn_and_settle(waiting_for);
+            auto guard = co_await t.mutex.async_lock();
+            // The waiters wait for the lock now. Then they evaluate the predicate, and wait again.
+            co_await expiring->async_notify_all();
+            expiring.reset();
+            co_await guard.async_unlock();
+        });
+    BOOST_TEST(t.told == "AB");
+}
+
 TURNSTILE_CONDITION_TEST(destroying_the_mutex_aborts_waiters_without_the_lock)
 {
     turnstile::test::condition_test<Provider> t;

@@ -73,6 +73,8 @@ struct condition_handle
     std::string name;
     /// The server's name of the condition.
     std::string key;
+    /// Whether the public object has been destroyed. Belongs to the session's strand.
+    bool forgotten = false;
 };
 
 /// A mutex, a monitor or a pool: a lock of a session, and the tokens that hold it.

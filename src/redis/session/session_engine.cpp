@@ -129,7 +129,8 @@ void session_engine::wait_on(const std::shared_ptr<lock_operation>& operation)
         finish(operation, turnstile::errc::lost, grant());
     else
         waiting_.emplace(operation->attempt, operation);
-    if (operation->attempt != 0 && operation->cancelled)
+    // A wait for a predicate waits several times, and its condition may be destroyed in between.
+    if (operation->attempt != 0 && (operation->cancelled || operation->condition->forgotten))
         cancel(operation);
     else if (const auto limit = operation->limit; operation->attempt != 0 && limit)
         set_limit(operation, *limit);
@@ -322,8 +323,9 @@ void session_engine::notify(const condition_handle& condition, bool all, const c
     perform();
 }
 
-void session_engine::forget_condition(const condition_handle& condition)
+void session_engine::forget_condition(condition_handle& condition)
 {
+    condition.forgotten = true;
     for (const auto& [id, operation] : waiting_)
         if (operation->condition.get() == &condition)
         {

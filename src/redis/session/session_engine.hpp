@@ -127,7 +127,7 @@ public:
     void call(lock_handle& pool, call_kind what, std::int64_t number, const caller& done);
     void forget_lock(lock_handle& lock);
     /// Aborts the waits of this session on a condition.
-    void forget_condition(const condition_handle& condition);
+    void forget_condition(condition_handle& condition);
     void start_gate_call(const gate_engine::operation& operation);
     void cancel_gate_call(const gate_engine::operation& operation);
     void forget_gate(gate_handle& gate);
