@@ -212,8 +212,8 @@ public:
      *
      * The token now holds the lock, which has to be released by `leave()`, or adopted by a guard.
      *
-     * @return The token; an empty one, which is not an error, if the guard is empty, or if it is
-     *         local and its mutex was destroyed.
+     * @return The token; an empty one, which is not an error, if the guard is empty, or if its mutex
+     *         was destroyed. In the latter case, a Redis guard keeps its lock.
      */
     [[nodiscard]] owner_token release() noexcept
         requires requires(grant_type& g) { g.disown(); }

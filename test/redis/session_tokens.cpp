@@ -286,6 +286,51 @@ BOOST_AUTO_TEST_CASE(a_lock_that_a_token_holds_stays_held_when_its_mutex_is_dest
     turnstile::test::run(it.context, body());
 }
 
+// Otherwise nothing could release the lock before the session ends.
+BOOST_AUTO_TEST_CASE(a_token_that_is_undelivered_when_its_mutex_is_destroyed_holds_no_lock)
+{
+    const redis_server server;
+    scene it(server);
+    std::optional<async_mutex> other(std::in_place, it.s, "b");
+    std::optional<error_code> told;
+    other->async_enter(
+        [&](const error_code& error, turnstile::owner_token token)
+        {
+            told = error;
+            BOOST_TEST(!token);
+        });
+    // The context does not run yet, so the grant stays undelivered.
+    BOOST_TEST(until([&] { return it.s.metrics().granted_by_answer == 1; }));
+    other.reset();
+    it.context.run();
+    BOOST_TEST_REQUIRE(told.has_value());
+    BOOST_TEST_REQUIRE(*told == asio::error::operation_aborted);
+    async_mutex third(it.s, "b");
+    const auto body = [&]() -> asio::awaitable<void>
+    {
+        const guard_type guard = co_await third.async_lock();
+        BOOST_TEST(guard.valid());
+    };
+    turnstile::test::run(it.context, body());
+}
+
+BOOST_AUTO_TEST_CASE(a_guard_whose_mutex_was_destroyed_keeps_its_lock_instead_of_making_a_token)
+{
+    const redis_server server;
+    scene it(server);
+    std::optional<async_mutex> other(std::in_place, it.s, "b");
+    const auto body = [&]() -> asio::awaitable<void>
+    {
+        guard_type guard = co_await other->async_lock();
+        other.reset();
+        BOOST_TEST(!guard.release());
+        BOOST_TEST(guard.valid());
+        co_await guard.async_unlock();
+        BOOST_TEST(lock_view(server, "b").owner() == "");
+    };
+    turnstile::test::run(it.context, body());
+}
+
 BOOST_AUTO_TEST_CASE(operations_can_be_limited_in_time)
 {
     const redis_server server;

@@ -8,6 +8,7 @@
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/async_result.hpp>
 #include <boost/asio/deferred.hpp>
+#include <boost/asio/error.hpp>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -15,6 +16,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <turnstile/error.hpp>
 #include <turnstile/lock_guard.hpp>
 #include <turnstile/owner_token.hpp>
 #include <turnstile/redis/detail/grant.hpp>
@@ -206,7 +208,7 @@ public:
     using executor_type = boost::asio::any_io_executor;
 
     /// Stored by @ref lock_guard; not for users.
-    using grant_type = detail::grant;
+    using grant_type = detail::mutex_grant;
 
     /// The result of @ref async_lock.
     using guard_type = lock_guard<async_mutex>;
@@ -482,12 +484,16 @@ private:
         }
     };
 
+    /// If the mutex was destroyed before the delivery, the wait is aborted, and the lock is released.
     struct to_token
     {
-        owner_token operator()(detail::grant granted) const noexcept
+        owner_token operator()(error_code& error, detail::mutex_grant granted) const noexcept
         {
             granted.record_delivery();
-            return granted.disown();
+            const owner_token token = granted.disown();
+            if (!error && !token)
+                error = boost::asio::error::operation_aborted;
+            return token;
         }
     };
 

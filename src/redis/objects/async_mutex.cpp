@@ -16,13 +16,13 @@ namespace detail {
 
 // --- tokens -------------------------------------------------------------------------------------
 
-owner_token lock_handle::entrust(std::shared_ptr<held_lock> held)
+owner_token lock_handle::entrust(const std::shared_ptr<held_lock>& held)
 {
-    const std::uint64_t fence = held->fence;
     const std::lock_guard lock(mutex_);
-    if (entrusted_)
-        entrusted_->insert_or_assign(fence, std::move(held));
-    return owner_token(fence);
+    if (!entrusted_)
+        return owner_token();
+    entrusted_->insert_or_assign(held->fence, held);
+    return owner_token(held->fence);
 }
 
 std::shared_ptr<held_lock> lock_handle::take(owner_token owner, owner_token& expected)
@@ -106,10 +106,13 @@ void grant::unlock() noexcept
                 });
 }
 
-owner_token grant::disown() noexcept
+owner_token mutex_grant::disown() noexcept
 {
-    const auto held = std::exchange(held_, nullptr);
-    return held ? held->lock->entrust(held) : owner_token();
+    const auto held = share();
+    const owner_token token = held ? held->lock->entrust(held) : owner_token();
+    if (token)
+        static_cast<void>(detach());
+    return token;
 }
 
 namespace {

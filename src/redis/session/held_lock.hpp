@@ -106,8 +106,8 @@ public:
     /// Whether the public object has been destroyed. Belongs to the session's strand.
     bool forgotten = false;
 
-    /// Transfers the lock from a guard to a token.
-    owner_token entrust(std::shared_ptr<held_lock> held);
+    /// Makes a token hold the lock. If the public object has been destroyed, has no effect, and returns an empty token.
+    owner_token entrust(const std::shared_ptr<held_lock>& held);
 
     /// Removes a lock from the token that holds it; null if the token holds nothing. Then @p expected receives
     /// the token that holds the lock, if any.

@@ -76,9 +76,6 @@ public:
     /// Empties the grant and returns the held lock.
     [[nodiscard]] std::shared_ptr<held_lock> detach() noexcept { return std::move(held_); }
 
-    /// Empties the grant; a token holds the lock from now on.
-    [[nodiscard]] owner_token disown() noexcept;
-
     template <class CompletionToken>
     static auto async_unlock(grant& owned, CompletionToken&& token)
     {
@@ -115,6 +112,22 @@ private:
                              erased_handler<void(error_code)> handler);
 
     std::shared_ptr<held_lock> held_;
+};
+
+/// The grant of a mutex, whose lock can be held by a token instead of a guard.
+class mutex_grant : public grant
+{
+public:
+    using grant::grant;
+    mutex_grant() noexcept = default;
+    mutex_grant(grant&& other) noexcept
+        : grant(std::move(other))
+    {
+    }
+
+    /// Empties the grant; a token holds the lock from now on. If the mutex was destroyed, nothing could accept a
+    /// token: then the grant keeps its lock, and the result is an empty token.
+    [[nodiscard]] owner_token disown() noexcept;
 };
 
 /// The time limit of an operation.

@@ -6,12 +6,14 @@
 #define TURNSTILE_REDIS_DETAIL_MAPPED_HANDLER_HPP
 
 #include <boost/asio/associator.hpp>
+#include <turnstile/error.hpp>
 #include <type_traits>
 #include <utility>
 
 namespace turnstile::redis::detail {
 
-/// Maps the last argument of a handler with a function. Keeps the handler's associations.
+/// Maps the last argument of a handler with a function, which may also receive the error and change it. Keeps the
+/// handler's associations.
 template <class Handler, class Function>
 class mapped_handler
 {
@@ -22,10 +24,18 @@ public:
     {
     }
 
-    template <class Error, class Result>
-    void operator()(Error&& error, Result&& result)
+    template <class Result>
+    void operator()(error_code error, Result&& result)
     {
-        std::move(handler_)(std::forward<Error>(error), function_(std::forward<Result>(result)));
+        if constexpr (std::is_invocable_v<Function&, error_code&, Result>)
+        {
+            auto mapped = function_(error, std::forward<Result>(result));
+            std::move(handler_)(error, std::move(mapped));
+        }
+        else
+        {
+            std::move(handler_)(error, function_(std::forward<Result>(result)));
+        }
     }
 
     [[nodiscard]] const Handler& handler() const noexcept { return handler_; }
