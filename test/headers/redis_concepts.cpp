@@ -5,6 +5,7 @@
 // The classes satisfy the concepts, see concepts.cpp.
 
 #include <turnstile/concepts.hpp>
+#include <turnstile/detail/section.hpp>
 #include <turnstile/redis/async_mutex.hpp>
 #include <turnstile/redis/async_semaphore.hpp>
 #include <turnstile/redis/condition.hpp>
@@ -17,3 +18,21 @@ static_assert(turnstile::guard_of_lease<redis::async_mutex::guard_type>);
 static_assert(turnstile::awaitable_semaphore<redis::async_semaphore>);
 static_assert(turnstile::awaitable_shared_mutex<redis::shared_mutex>);
 static_assert(turnstile::awaitable_condition<redis::condition>);
+
+// A section waits for the release of its lock, and reports a loss.
+static_assert(!turnstile::detail::is_local<redis::async_mutex::guard_type>);
+static_assert(!turnstile::detail::is_local<redis::shared_mutex::guard_type>);
+static_assert(!turnstile::detail::is_local<redis::async_semaphore::permit_type>);
+
+// A token can hold a mutex. A shared mutex has no operation that accepts one.
+template <class Guard>
+concept can_be_released_to_a_token = requires(Guard& guard) { guard.release(); };
+static_assert(can_be_released_to_a_token<redis::async_mutex::guard_type>);
+static_assert(!can_be_released_to_a_token<redis::shared_mutex::guard_type>);
+static_assert(!can_be_released_to_a_token<redis::shared_mutex::shared_guard_type>);
+
+// All processes lock several locks in the same order.
+template <class Mutex>
+concept has_order_key = requires(const Mutex& mutex) { mutex.order_key(); };
+static_assert(has_order_key<redis::async_mutex>);
+static_assert(has_order_key<redis::shared_mutex>);

@@ -434,6 +434,29 @@ BOOST_AUTO_TEST_CASE(several_locks_are_acquired_in_an_order_shared_by_all_proces
     turnstile::test::run(it.context, body());
 }
 
+BOOST_AUTO_TEST_CASE(shared_mutexes_have_an_order_shared_by_all_processes)
+{
+    const redis_server server;
+    scene it(server);
+    shared_mutex mutexes[]{{it.s, "x"}, {it.s, "y"}, {it.s, "x"}};
+    BOOST_TEST(mutexes[0].order_key() == mutexes[2].order_key());
+    BOOST_TEST(mutexes[0].order_key() != mutexes[1].order_key());
+    BOOST_TEST(mutexes[0].order_key() != async_mutex(it.s, "x").order_key());
+    const auto body = [&]() -> asio::awaitable<void>
+    {
+        co_await it.s.async_ready();
+        error_code error;
+        turnstile::async_lock_all(mutexes[0], mutexes[2])([&](const error_code& what, const auto&)
+                                                          { error = what; });
+        co_await it.s.async_ping();
+        BOOST_TEST(error == make_error_code(turnstile::errc::duplicate));
+        const auto guards = co_await turnstile::async_lock_all(mutexes[1], mutexes[0]);
+        BOOST_TEST(std::get<0>(guards).valid());
+        BOOST_TEST(std::get<1>(guards).valid());
+    };
+    turnstile::test::run(it.context, body());
+}
+
 BOOST_AUTO_TEST_CASE(each_type_of_cancellation_ends_a_wait)
 {
     cancel_waits(asio::cancellation_type::total);

@@ -246,7 +246,7 @@ public:
     /// one server, only locks with different names have a common order; and two mutexes of one lock are not
     /// recognized as the same, so async_lock_all() of both waits for itself. The result is valid as long as the
     /// mutex exists.
-    [[nodiscard]] std::string_view order_key() const noexcept;
+    [[nodiscard]] std::string_view order_key() const noexcept { return detail::order_of(*lock_); }
 
     /**
      * @brief Waits for the lock.

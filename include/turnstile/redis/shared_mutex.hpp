@@ -104,6 +104,10 @@ public:
     /// The name that was given to the constructor.
     [[nodiscard]] const std::string& name() const noexcept { return detail::name_of(*pool_); }
 
+    /// The position of the mutex in the order of @ref turnstile::async_lock_all; see
+    /// async_mutex::order_key().
+    [[nodiscard]] std::string_view order_key() const noexcept { return detail::order_of(*pool_); }
+
     /**
      * @brief Waits for an exclusive lock.
      *

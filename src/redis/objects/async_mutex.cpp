@@ -240,6 +240,18 @@ const std::string& detail::name_of(const lock_handle& lock) noexcept
     return lock.name;
 }
 
+std::string_view detail::order_of(const lock_handle& lock) noexcept
+{
+    return lock.order;
+}
+
+std::string detail::order_of(const config& settings, const lock_keys& keys)
+{
+    // The key comes first, so sessions that reach one server by different names order its locks equally.
+    // The databases of a server have different locks.
+    return keys[0] + ' ' + settings.server_name() + ' ' + std::to_string(settings.database);
+}
+
 detail::durability_options detail::durability_of(const mutex_options& options)
 {
     if (options.replicas() < 0 || options.replica_timeout() < milliseconds(1) ||
@@ -259,10 +271,7 @@ std::shared_ptr<detail::lock_handle> make_lock(const session& owner, std::string
     detail::check_name(name);
     const auto& core = detail::session_access::core(owner);
     auto keys = detail::mutex_keys(core->settings.prefix, name);
-    // The key comes first, so sessions that reach one server by different names order its locks equally.
-    // The databases of a server have different locks.
-    std::string order = keys[0] + ' ' + core->settings.server_name() + ' ' +
-                        std::to_string(core->settings.database);
+    std::string order = detail::order_of(core->settings, keys);
     const detail::durability_options durability = detail::durability_of(options);
     const detail::lease_options lease = detail::lease_of(
         core->settings, options, durability.replicas == 0 ? mutex_options::max_cohort : 0);
@@ -290,11 +299,6 @@ async_mutex::executor_type async_mutex::get_executor() const noexcept
 const std::string& async_mutex::name() const noexcept
 {
     return detail::name_of(*lock_);
-}
-
-std::string_view async_mutex::order_key() const noexcept
-{
-    return lock_->order;
 }
 
 async_mutex::grant_type async_mutex::adopt(owner_token owner)

@@ -98,7 +98,7 @@ public:
     const lock_keys keys;
     const lease_options options;
     const durability_options durability;
-    /// For a mutex, its position in the order of async_lock_all().
+    /// For a mutex or a shared mutex, its position in the order of async_lock_all().
     const std::string order;
 
     /// The client's number of the lock; 0 before its first use. Belongs to the session's strand.

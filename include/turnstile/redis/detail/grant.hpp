@@ -255,6 +255,9 @@ void forget(const std::shared_ptr<lock_handle>& lock) noexcept;
 /// The user's name of a lock.
 [[nodiscard]] const std::string& name_of(const lock_handle& lock) noexcept;
 
+/// The position of a mutex or shared mutex in the order of async_lock_all().
+[[nodiscard]] std::string_view order_of(const lock_handle& lock) noexcept;
+
 /// Releases the lock that a token holds.
 void start_leave(const std::shared_ptr<lock_handle>& lock, owner_token owner, done_handler handler);
 
