@@ -6,6 +6,7 @@
 #define TURNSTILE_WITH_JOB_HPP
 
 #include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/as_tuple.hpp>
 #include <boost/asio/async_result.hpp>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/cancellation_state.hpp>
@@ -80,7 +81,11 @@ public:
         if (job && !failure)
             co_await job.async_finish(asio::deferred);
         else if (job && !is_cancelled)
-            co_await job.async_fail(std::move(text), asio::deferred);
+        {
+            const auto [error] =
+                co_await job.async_fail(std::move(text), asio::as_tuple(asio::deferred));
+            report_end(error, failure);
+        }
         if (failure)
             std::rethrow_exception(failure);
     }
@@ -111,7 +116,8 @@ private:
  * @code void(std::exception_ptr) @endcode
  * @par Errors
  * The exception of the body. A `system_error` with `operation_aborted` if cancelled before the body
- * began, or with @ref errc::lost if the attempt was lost, even if the body returned normally.
+ * began, or with @ref errc::lost if the attempt was lost, even if the body returned normally. If the
+ * body returned, the error of finishing the job.
  * @par Per-Operation Cancellation
  * All types. Before the job is granted, the wait is aborted; afterwards, the cancellation is
  * forwarded to the body. If the attempt is lost, the body receives a terminal cancellation and is

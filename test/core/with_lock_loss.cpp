@@ -7,6 +7,7 @@
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/deferred.hpp>
+#include <boost/asio/post.hpp>
 #include <boost/asio/this_coro.hpp>
 #include <boost/test/unit_test.hpp>
 #include <string>
@@ -349,4 +350,38 @@ TURNSTILE_TEST_BOTH_PATHS(a_plain_section_completes_after_a_slow_release)
     BOOST_TEST(failed.state() == "closed");
     BOOST_TEST(t.mutex.background_unlocks() == 0);
     BOOST_TEST(t.mutex.unlocks() == 3);
+}
+
+TURNSTILE_TEST_BOTH_PATHS(a_failed_release_does_not_hide_the_exception_of_the_body)
+{
+    leased_scene t(how);
+    t.mutex.fail_releases(errc::over_release);
+    attempt<> a, b;
+    attempt<int> plain;
+    t.run(a, [](leased_mutex::guard_type&) -> asio::awaitable<void>
+          { throw system_error(errc::closed); });
+    t.run_plain(plain, [](leased_mutex::guard_type&) -> int { throw system_error(errc::closed); });
+    BOOST_TEST(a.state() == "closed");
+    BOOST_TEST(plain.state() == "closed");
+    // The loss during the release is the more important error: the body ran without the lock.
+    t.run(b,
+          [&](leased_mutex::guard_type&) -> asio::awaitable<void>
+          {
+              asio::post(t.context, [&] { t.mutex.lose(); });
+              throw system_error(errc::closed);
+          });
+    BOOST_TEST(b.state() == "lost");
+    BOOST_TEST(!t.mutex.is_locked());
+}
+
+TURNSTILE_TEST_BOTH_PATHS(a_failed_release_is_the_error_of_a_section_that_succeeded)
+{
+    leased_scene t(how);
+    t.mutex.fail_releases(errc::over_release);
+    attempt<> a;
+    attempt<int> plain;
+    t.run(a, [](leased_mutex::guard_type&) -> asio::awaitable<void> { co_return; });
+    t.run_plain(plain, [](leased_mutex::guard_type&) { return 7; });
+    BOOST_TEST(a.state() == "over release");
+    BOOST_TEST(plain.state() == "over release");
 }

@@ -5,6 +5,7 @@
 #include <turnstile/redis/job_queue.hpp>
 
 #include <boost/asio/as_tuple.hpp>
+#include <boost/asio/awaitable.hpp>
 #include <boost/asio/bind_executor.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/use_future.hpp>
@@ -13,15 +14,19 @@
 #include <chrono>
 #include <clocale>
 #include <cstddef>
+#include <exception>
 #include <future>
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <tuple>
 #include <turnstile/redis/error.hpp>
+#include <turnstile/with_job.hpp>
 #include <utility>
 #include <vector>
 
+#include "support/expect.hpp"
 #include "support/lock_client.hpp"
 #include "support/redis_server.hpp"
 #include "support/tcp_proxy.hpp"
@@ -134,6 +139,31 @@ BOOST_AUTO_TEST_CASE(large_jobs_are_granted_over_one_connection)
         }
     }
     BOOST_TEST(session->metrics().connections == 1U);
+}
+
+BOOST_AUTO_TEST_CASE(the_exception_of_a_body_is_reported_even_if_its_job_cannot_be_failed)
+{
+    queue.async_push("a", use_future).get();
+    std::string text;
+    const auto body = [&](redis::job_queue<std::string>::job_type&)
+    {
+        // The attempt cannot be ended with a key of another type.
+        server.run({"SET", key, "x"});
+        throw std::runtime_error("no disk");
+    };
+    const auto work = [&]() -> boost::asio::awaitable<void>
+    {
+        try
+        {
+            co_await with_job(queue, body);
+        }
+        catch (const std::exception& error)
+        {
+            text = error.what();
+        }
+    };
+    test::run(context, work());
+    BOOST_TEST(text == "no disk");
 }
 
 BOOST_AUTO_TEST_CASE(a_payload_above_the_default_limit_is_refused)

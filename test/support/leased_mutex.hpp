@@ -66,6 +66,9 @@ public:
     /// The next holder's lock is already lost when it is granted.
     void lose_next() { lose_next_ = true; }
 
+    /// Releases by an operation report this error, unless the lock was lost.
+    void fail_releases(const error_code& error) { release_error_ = error; }
+
     /// Whether a slot is connected to the loss of the lock.
     [[nodiscard]] bool is_watched() const
     {
@@ -83,6 +86,7 @@ private:
     async_mutex local_;
     std::weak_ptr<lease> held_;
     bool lose_next_ = false;
+    error_code release_error_;
     int unlocks_ = 0;
     int background_unlocks_ = 0;
 };
@@ -163,7 +167,8 @@ struct leased_mutex::unlocking
             return boost::asio::post(std::move(self));
         grant.guard_ = async_mutex::guard_type();
         ++grant.mutex_->unlocks_;
-        self.complete(grant.lease_->lost ? make_error_code(errc::lost) : error_code());
+        self.complete(grant.lease_->lost ? make_error_code(errc::lost)
+                                         : grant.mutex_->release_error_);
     }
 
     grant_type grant;

@@ -5,6 +5,7 @@
 #ifndef TURNSTILE_DETAIL_SECTION_HPP
 #define TURNSTILE_DETAIL_SECTION_HPP
 
+#include <boost/asio/as_tuple.hpp>
 #include <boost/asio/associated_allocator.hpp>
 #include <boost/asio/associated_cancellation_slot.hpp>
 #include <boost/asio/associated_executor.hpp>
@@ -91,6 +92,14 @@ auto async_give_back(Ownership& owned, CompletionToken&& token)
         return owned.async_unlock(std::forward<CompletionToken>(token));
     else
         return owned.async_release(std::forward<CompletionToken>(token));
+}
+
+/// Throws the error of a release or of the end of a job, unless the body has thrown. A loss is
+/// thrown in any case: then the body ran without the ownership.
+inline void report_end(const error_code& error, const std::exception_ptr& failure)
+{
+    if (error && (!failure || error == errc::lost))
+        boost::throw_exception(system_error(error));
 }
 
 /// Awaits the body, and cancels it if the ownership is lost. After such a loss, it waits for the
@@ -208,7 +217,10 @@ run_section(Ownership owned, Body body)
     co_await asio::this_coro::throw_if_cancelled(false);
     co_await asio::this_coro::reset_cancellation_state(asio::disable_cancellation());
     if (owned)
-        co_await async_give_back(owned, asio::deferred);
+    {
+        const auto [error] = co_await async_give_back(owned, asio::as_tuple(asio::deferred));
+        report_end(error, failure);
+    }
     if (failure)
         std::rethrow_exception(failure);
     if constexpr (!std::is_void_v<result_type>)
