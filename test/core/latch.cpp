@@ -6,6 +6,7 @@
 
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/awaitable.hpp>
+#include <boost/asio/bind_allocator.hpp>
 #include <boost/asio/bind_immediate_executor.hpp>
 #include <boost/asio/cancel_after.hpp>
 #include <boost/asio/co_spawn.hpp>
@@ -20,7 +21,10 @@
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <limits>
+#include <memory>
+#include <new>
 #include <optional>
 #include <string>
 #include <support/attempt.hpp>
@@ -42,6 +46,44 @@ using passage = attempt<>;
 using timed_passage = attempt<std::cv_status>;
 constexpr std::ptrdiff_t smallest = std::numeric_limits<std::ptrdiff_t>::min();
 constexpr std::ptrdiff_t largest = std::numeric_limits<std::ptrdiff_t>::max();
+
+/// Calls a function before each allocation.
+template <class T>
+class hooked_allocator
+{
+public:
+    using value_type = T;
+
+    explicit hooked_allocator(const std::function<void()>& hook) noexcept
+        : hook_(&hook)
+    {
+    }
+
+    template <class U>
+    hooked_allocator(const hooked_allocator<U>& other) noexcept
+        : hook_(&other.hook())
+    {
+    }
+
+    [[nodiscard]] T* allocate(std::size_t n)
+    {
+        (*hook_)();
+        return std::allocator<T>().allocate(n);
+    }
+
+    void deallocate(T* p, std::size_t n) noexcept { std::allocator<T>().deallocate(p, n); }
+
+    [[nodiscard]] const std::function<void()>& hook() const noexcept { return *hook_; }
+
+    template <class U>
+    friend bool operator==(const hooked_allocator& a, const hooked_allocator<U>& b) noexcept
+    {
+        return &a.hook() == &b.hook();
+    }
+
+private:
+    const std::function<void()>* hook_;
+};
 
 /// A latch, and a context for all operations.
 struct scene
@@ -417,6 +459,70 @@ TURNSTILE_TEST_BOTH_PATHS(a_cancelled_wait_does_not_withdraw_the_arrival)
         BOOST_TEST(b.state() == "done");
         BOOST_TEST(t.gate.try_wait());
     }
+}
+
+BOOST_AUTO_TEST_CASE(an_arrival_that_finds_no_memory_to_wait_does_not_count)
+{
+    for (const bool fails : {true, false})
+    {
+        scene t(path::handler, 2);
+        const std::function<void()> hook = [&]
+        {
+            if (fails)
+                throw std::bad_alloc();
+        };
+        bool has_failed = false;
+        try
+        {
+            t.gate.async_arrive_and_wait(
+                asio::bind_allocator(hooked_allocator<void>(hook), [](const error_code&) {}));
+        }
+        catch (const std::bad_alloc&)
+        {
+            has_failed = true;
+        }
+        BOOST_TEST(has_failed == fails);
+        BOOST_TEST(missing(t.gate) == (fails ? 2 : 1));
+        drain(t.context);
+    }
+}
+
+// Otherwise a waiter could destroy the latch while the first participant still uses it.
+BOOST_AUTO_TEST_CASE(a_latch_does_not_open_before_its_participants_wait)
+{
+    scene t(path::handler, 2);
+    passage a;
+    t.wait(a);
+    int told = 0;
+    bool is_first = true;
+    const std::function<void()> hook = [&]
+    {
+        if (!std::exchange(is_first, false))
+            return;
+        t.gate.count_down();
+        BOOST_TEST(!t.gate.try_wait());
+    };
+    t.gate.async_arrive_and_wait(asio::bind_allocator(hooked_allocator<void>(hook),
+                                                      [&](error_code error) { told += !error; }));
+    BOOST_TEST(t.gate.try_wait());
+    drain(t.context);
+    BOOST_TEST(told == 1);
+    BOOST_TEST(a.state() == "done");
+}
+
+TURNSTILE_TEST_BOTH_PATHS(the_last_arrival_resumes_the_waiters)
+{
+    scene t(how, 3);
+    passage a, b, c, late;
+    t.wait(a);
+    t.arrive_and_wait(b);
+    t.gate.count_down();
+    t.arrive_and_wait(c);
+    BOOST_TEST(a.state() == "done");
+    BOOST_TEST(b.state() == "done");
+    BOOST_TEST(c.state() == "done");
+    t.arrive_and_wait(late);
+    BOOST_TEST(late.state() == "over release");
 }
 
 // --- time limits ------------------------------------------------------------------------------

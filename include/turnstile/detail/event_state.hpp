@@ -10,7 +10,6 @@
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
-#include <optional>
 #include <string>
 #include <turnstile/detail/state_request.hpp>
 #include <turnstile/detail/wait_queue.hpp>
@@ -94,6 +93,7 @@ class latch_state : public wait_queue<Synchronization>
     using queue::word_;
 
     static constexpr unsigned count_shift = 4;
+    static constexpr std::uint64_t one_arrival = std::uint64_t{1} << count_shift;
 
 public:
     latch_state(std::uint64_t count, std::string name)
@@ -105,19 +105,58 @@ public:
 
     bool try_wait() noexcept { return count() == 0; }
 
-    /// The number of arrivals that are missing afterwards. Nothing, and without an effect, if fewer
-    /// than @p n are missing. If it is 0, a waiter may have destroyed the latch.
-    std::optional<std::uint64_t> count_down(std::uint64_t n) noexcept
+    /// Returns false, and has no effect, if fewer than @p n arrivals are missing. Afterwards, a waiter
+    /// may have destroyed the latch.
+    bool count_down(std::uint64_t n) noexcept
     {
-        std::optional<std::uint64_t> left;
+        bool counts = false;
         queue::update(
             [&](std::uint64_t word) noexcept
             {
-                const std::uint64_t missing = word >> count_shift;
-                left = n <= missing ? std::optional(missing - n) : std::nullopt;
-                return left ? word - (n << count_shift) : word;
+                counts = n <= word >> count_shift;
+                return counts ? word - n * one_arrival : word;
             });
-        return left;
+        return counts;
+    }
+
+    /// Arrives if this opens the latch. Returns true then, or if the latch is open.
+    bool try_arrive(attempt_base& attempt) noexcept
+    {
+        std::uint64_t missing = 0;
+        queue::update(
+            [&](std::uint64_t word) noexcept
+            {
+                missing = word >> count_shift;
+                return missing == 1 ? word - one_arrival : word;
+            });
+        if (missing == 0)
+            attempt.result = outcome::over_release;
+        return missing <= 1;
+    }
+
+    /// Arrives, and parks the waiter in the same step: after the arrival, others may open the latch,
+    /// and a waiter may destroy it. Returns whether the attempt has ended.
+    bool arrive_or_park(waiter& w, boost::asio::execution_context* context)
+    {
+        std::uint64_t word = queue::ensure_link(w, context, queue::lock_queue());
+        waiter_chain ready;
+        bool ended = true;
+        if (word >> count_shift == 0)
+        {
+            queue::fail_at_once(w, outcome::over_release);
+        }
+        else
+        {
+            word -= one_arrival;
+            if (word >> count_shift == 0)
+                queue::grant_at_once(w);
+            else
+                ended = queue::park(w);
+            word = queue::settle(word, ready);
+        }
+        queue::unlock_queue(word);
+        post_all(ready);
+        return ended;
     }
 
     [[nodiscard]] static bool is_consuming() noexcept { return false; }
@@ -296,12 +335,11 @@ class latch_arrival_request : public passage_request<State>
 public:
     using base::base;
 
-    bool try_start(attempt_base& attempt) noexcept
+    bool try_start(attempt_base& attempt) noexcept { return base::state_->try_arrive(attempt); }
+
+    bool start(waiter& w, boost::asio::execution_context* context)
     {
-        if (const auto left = base::state_->count_down(1))
-            return *left == 0;
-        attempt.result = outcome::over_release;
-        return true;
+        return base::state_->arrive_or_park(w, context);
     }
 
     [[noreturn]] static void throw_error(const error_code& error, const attempt_base& attempt)
