@@ -146,7 +146,8 @@ public:
     [[nodiscard]] bool valid() const noexcept { return grant_.valid(); }
 
     /// A cancellation slot that is triggered, on the executor of the worker, if the lease or the
-    /// time limit of the attempt ends. Not connected if there is neither.
+    /// time limit of the attempt ends. Not connected if there is neither. While the body of
+    /// `with_job` runs, the slot is in use; see lock_guard::lost().
     [[nodiscard]] boost::asio::cancellation_slot lost() const noexcept { return grant_.lost(); }
 
     /// The payload. @pre The job is not empty.

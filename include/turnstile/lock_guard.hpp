@@ -134,6 +134,10 @@ public:
      *
      * An operation that is bound to it is cancelled when the lock is lost. A local lock is never
      * lost, so its slot is not connected.
+     *
+     * A slot has one handler: an operation that is bound to it replaces the previous one. While the
+     * body of `with_lock` runs, `with_lock` uses the slot to cancel the body. So a body that binds an
+     * operation to it is not cancelled any more; a loss is reported nevertheless.
      */
     [[nodiscard]] boost::asio::cancellation_slot lost() const noexcept { return grant_.lost(); }
 

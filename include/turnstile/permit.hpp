@@ -74,7 +74,7 @@ public:
     [[nodiscard]] bool valid() const noexcept { return grant_.valid(); }
 
     /// A cancellation slot that is triggered if the permit is lost. Not connected for a local
-    /// permit.
+    /// permit. While the body of `with_permit` runs, the slot is in use; see lock_guard::lost().
     [[nodiscard]] boost::asio::cancellation_slot lost() const noexcept { return grant_.lost(); }
 
     /**

@@ -121,7 +121,7 @@ private:
  * @par Per-Operation Cancellation
  * All types. Before the job is granted, the wait is aborted; afterwards, the cancellation is
  * forwarded to the body. If the attempt is lost, the body receives a terminal cancellation and is
- * awaited to its end.
+ * awaited to its end. For this, the section uses the slot of job::lost() while the body runs.
  * @par Thread safety
  * As with the queue. If the job can be lost, because of a lease or a time limit, the executor of the
  * handler has to be a strand if several threads run it; see @ref with_lock.

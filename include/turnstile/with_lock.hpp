@@ -49,7 +49,7 @@ namespace turnstile {
  * @par Per-Operation Cancellation
  * All types. Before the grant, the wait is aborted; afterwards, the cancellation is forwarded to
  * the body. If the lock is lost, the body receives a terminal cancellation and is awaited to its
- * end.
+ * end. For this, the section uses the slot of lock_guard::lost() while the body runs.
  * @par Thread safety
  * As with the mutex. If the lock can be lost and several threads run the executor of the handler,
  * that executor has to be a strand: the loss cancels the body from another handler, and Asio forbids
