@@ -97,6 +97,8 @@ public:
                 if constexpr (std::is_same_v<Guard, std::tuple_element_t<I, guards_type>>)
                     std::get<I>(guards_) = std::move(guard);
             });
+        if (is_any_lost())
+            return fail(self, make_error_code(errc::lost));
         if (++locked_ == count)
             self.complete(error_code(), std::move(guards_));
         else
@@ -104,6 +106,13 @@ public:
     }
 
 private:
+    /// Whether a lock was lost after its grant, for instance while the operation waited for another.
+    [[nodiscard]] bool is_any_lost() const noexcept
+    {
+        return std::apply([](const auto&... guards)
+                          { return ((guards.owns_lock() && !guards.valid()) || ...); }, guards_);
+    }
+
     template <class Self>
     void fail(Self& self, const error_code& error)
     {
@@ -246,8 +255,8 @@ public:
  * @code void(error_code, std::tuple<lock_guard<Mutexes>...>) @endcode
  * The guards are in the order of the arguments.
  * @par Errors
- * @ref errc::duplicate if two arguments are the same mutex, or name the same lock; otherwise the
- * errors of locking each mutex.
+ * @ref errc::duplicate if two arguments are the same mutex, or name the same lock. @ref errc::lost if
+ * a lock was lost before the last one was acquired. Otherwise the errors of locking each mutex.
  * @par Per-Operation Cancellation
  * All types; the locks that are held already are released.
  * @par Fairness

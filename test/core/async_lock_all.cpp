@@ -35,6 +35,7 @@
 #include <string>
 #include <support/attempt.hpp>
 #include <support/expect.hpp>
+#include <support/leased_mutex.hpp>
 #include <support/random_runs.hpp>
 #include <support/start.hpp>
 #include <support/tracker_executor.hpp>
@@ -265,6 +266,34 @@ TURNSTILE_TEST_BOTH_PATHS(when_a_mutex_is_destroyed_the_others_are_released)
     BOOST_TEST(a.state() == "aborted");
     BOOST_TEST(!m[0]->is_locked());
     BOOST_TEST(!m[1]->is_locked());
+}
+
+TURNSTILE_TEST_BOTH_PATHS(a_lock_that_is_lost_during_the_wait_for_the_next_one_is_an_error)
+{
+    using leased_guard = leased_mutex::guard_type;
+    using leased_both = attempt<std::tuple<leased_guard, leased_guard>>;
+    asio::io_context context;
+    // The mutex with the lower address is locked first.
+    leased_mutex mutexes[]{leased_mutex(context.get_executor()),
+                           leased_mutex(context.get_executor())};
+    attempt<leased_guard> holder;
+    leased_both a, b;
+    test::start(how, context, holder, [&] { return mutexes[1].async_lock(); });
+    const auto lock_both = [&] { return async_lock_all(mutexes[0], mutexes[1]); };
+    test::start(how, context, a, lock_both);
+    BOOST_TEST(a.state() == "waiting");
+    mutexes[0].lose();
+    leased_guard(std::move(holder.value()));
+    drain(context);
+    BOOST_TEST(a.state() == "lost");
+    BOOST_TEST(!mutexes[0].is_locked());
+    BOOST_TEST(!mutexes[1].is_locked());
+    // The last lock may have been lost before its delivery.
+    mutexes[1].lose_next();
+    test::start(how, context, b, lock_both);
+    BOOST_TEST(b.state() == "lost");
+    BOOST_TEST(!mutexes[0].is_locked());
+    BOOST_TEST(!mutexes[1].is_locked());
 }
 
 BOOST_AUTO_TEST_CASE(held_locks_are_released_before_the_failure_is_delivered)
