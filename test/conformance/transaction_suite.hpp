@@ -8,10 +8,14 @@
 // Tests transactions of every monitor, on every backend; see monitor_scene.hpp.
 
 #include <algorithm>
+#include <boost/asio/any_completion_executor.hpp>
+#include <boost/asio/any_completion_handler.hpp>
+#include <boost/asio/bind_executor.hpp>
 #include <boost/asio/cancellation_signal.hpp>
 #include <boost/system/errc.hpp>
 #include <boost/test/unit_test.hpp>
 #include <conformance/monitor_scene.hpp>
+#include <exception>
 #include <functional>
 #include <limits>
 #include <string>
@@ -45,6 +49,33 @@ TURNSTILE_MONITOR_TEST(a_transaction_changes_the_state)
             const auto now = co_await t.look();
             BOOST_TEST(now.balance == 7);
             BOOST_TEST(co_await t.guarded.async_transact(turnstile::transaction<account>()));
+        });
+}
+
+TURNSTILE_MONITOR_TEST(a_transaction_completes_a_handler_whose_type_was_erased)
+{
+    using turnstile::test::account;
+    turnstile::test::monitor_test<Provider> t;
+    t.run(
+        [&]() -> typename decltype(t)::task
+        {
+            namespace asio = boost::asio;
+            using handler = asio::any_completion_handler<void(std::exception_ptr, bool)>;
+            co_await t.prepare(5);
+            const auto change = turnstile::transaction<account>().add(&account::balance, 1);
+            int executed = 0;
+            const auto count = [&](const std::exception_ptr& failure, bool is_executed)
+            { executed += !failure && is_executed; };
+            t.guarded.async_transact(change, handler(count));
+            // The same for a handler whose executor runs functions at once.
+            t.guarded.async_transact(
+                change,
+                asio::bind_executor(
+                    asio::any_completion_executor(t.provider.context().get_executor()), count));
+            while (executed != 2)
+                co_await t.provider.settle();
+            const auto now = co_await t.look();
+            BOOST_TEST(now.balance == 7);
         });
 }
 

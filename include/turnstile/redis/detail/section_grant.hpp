@@ -14,6 +14,8 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <turnstile/detail/executor_context.hpp>
+#include <turnstile/detail/rerouted_handler.hpp>
 #include <turnstile/detail/section.hpp>
 #include <turnstile/error.hpp>
 #include <turnstile/redis/detail/grant.hpp>
@@ -221,12 +223,13 @@ public:
     void operator()(Handler&& handler, std::optional<proposal> words, Body body) const
     {
         const auto executor = get_executor();
+        auto own = turnstile::detail::routed<turnstile::detail::can_post>(
+            std::forward<Handler>(handler), executor);
         const auto proposed =
             words ? std::make_shared<proposal>(std::move(*words)) : std::shared_ptr<proposal>();
         start_transact(lock_, proposed,
-                       {transaction_handler<std::decay_t<Handler>, Body>(
-                            std::decay_t<Handler>(std::forward<Handler>(handler)), std::move(body),
-                            executor, proposed),
+                       {transaction_handler<decltype(own), Body>(std::move(own), std::move(body),
+                                                                 executor, proposed),
                         executor});
     }
 
