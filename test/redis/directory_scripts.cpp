@@ -618,6 +618,35 @@ BOOST_AUTO_TEST_CASE(a_waiter_without_a_record_behind_another_is_not_listed)
     BOOST_TEST(detail().size() == 2U + 1U + 2U);
 }
 
+BOOST_AUTO_TEST_CASE(permits_end_if_somebody_deletes_the_holders)
+{
+    enlist(3);
+    take(1, "p");
+    take(1, "q");
+    store.run(words{"DEL", "pool{holders}"});
+    for (int i = 0; i < 2; ++i)
+    {
+        const words numbers = read();
+        BOOST_TEST(numbers[1] == "3");
+        BOOST_TEST(numbers[2] == "0");
+        BOOST_TEST(numbers[3] == "0");
+    }
+    BOOST_TEST(!store.exists("pool{permits}"));
+    BOOST_TEST(take(2, "r")[1] == "1");
+    BOOST_TEST(read()[3] == "1");
+}
+
+BOOST_AUTO_TEST_CASE(no_negative_number_of_units_is_available_during_a_grace)
+{
+    enlist(1);
+    acquire("a#1.1", 1);
+    pass(1s);
+    begin_grace(60s);
+    // The outdated state has another holder than the one that reconnects.
+    BOOST_TEST(resync("d#0.1", "d#1.1", store.clock - 100'000, 1)[0] == "own");
+    BOOST_TEST(read()[1] == "0");
+}
+
 // --- calls --------------------------------------------------------------------------------------
 
 BOOST_AUTO_TEST_CASE(calls_are_remembered_for_an_hour)

@@ -80,8 +80,11 @@ local function open(key, wall, claim, capacity, outside, packed)
     s[word] = s[word] + 0
   end
   if string.find(flags, 's', 1, true) then s.unresponsive = redis.call('HGET', key, 'silent') end
-  -- The key of the holders may have been deleted alone.
-  if s.held > 0 and redis.call('EXISTS', s.holders) == 0 then s.held = 0 end
+  -- The key of the holders may have been deleted alone. Permits are holders.
+  if s.held > 0 and redis.call('EXISTS', s.holders) == 0 then
+    s.held = 0
+    redis.call('PEXPIRE', s.permits, 0)
+  end
   local now, lease, over = read_time(wall, s.skew, clock, claim)
   s.now, s.skew, s.claim, s.grace = now, now - wall, math.max(lease, longest), grace ~= '0' and grace + 0 or nil
   -- An automatic event has no grace, because nobody holds its units.
@@ -246,7 +249,9 @@ local function conclude(s, status, fence, units)
   save(s, tonumber(ARGV[2]), ARGV[4])
   local permits = redis.call('ZCARD', s.permits)
   local waiters = redis.call('ZCARD', s.queue) + redis.call('ZCARD', s.holders) - permits
-  return format('%s %d %d %d %d %d %d', status, s.capacity - s.outside - s.held, waiters, permits, fence or 0, units or 0,
+  -- Holders that have reclaimed their units during a grace may stand beside outdated ones.
+  local value = math.max(s.capacity - s.outside - s.held, 0)
+  return format('%s %d %d %d %d %d %d', status, value, waiters, permits, fence or 0, units or 0,
     s.more)
 end
 
