@@ -212,6 +212,14 @@ BOOST_AUTO_TEST_CASE(removal_keeps_the_releases_of_sessions)
     BOOST_TEST(store.exists("pool{done}"));
 }
 
+BOOST_AUTO_TEST_CASE(removal_of_a_semaphore_whose_key_was_deleted_removes_its_name)
+{
+    enlist(3);
+    store.run(words{"DEL", "pool"});
+    BOOST_TEST(delist()[0] == "missing");
+    BOOST_TEST(!store.exists("index"));
+}
+
 BOOST_AUTO_TEST_CASE(a_repeated_removal_does_not_remove_the_next_semaphore)
 {
     enlist(3);

@@ -10,7 +10,10 @@
 -- flags: allow-oom
 local repeated = is_repeated()
 local s, why = open(KEYS[1], read_clock(), ARGV[3], ARGV[5], '-1')
-if repeated or not s then return repeated and 'ok' or why end
+if repeated then return 'ok' end
+-- Somebody may have deleted the pool without its name.
+if why == 'missing' then redis.call('ZREM', KEYS[2], ARGV[8]) end
+if not s then return why end
 for _, id in ipairs(redis.call('ZRANGE', s.queue, 0, -1)) do
   redis.pcall('PUBLISH', channel(id), 'missing ' .. id .. ' 0 ' .. text(s.now))
 end
