@@ -43,6 +43,20 @@ BOOST_AUTO_TEST_CASE(a_transaction_on_a_free_lock_leaves_it_free)
     BOOST_TEST(fence() > former);
 }
 
+BOOST_AUTO_TEST_CASE(a_holder_reclaims_the_lock_that_a_repeated_transaction_was_granted)
+{
+    put("n", "not a number");
+    tries = 1;
+    BOOST_TEST(transact("a#1.1", add("n", "1"))[0] == "own");
+    const std::int64_t granted = fence();
+    // The lease has expired, and nobody has acquired the lock since.
+    pass(5s);
+    nudge("b#1.1");
+    BOOST_TEST(owner() == "");
+    BOOST_TEST(resync("a#1.1", "a#2.1", granted)[0] == "own");
+    BOOST_TEST(owner() == "a#2.1");
+}
+
 BOOST_AUTO_TEST_CASE(the_keys_of_the_lock_expire_and_the_state_does_not)
 {
     transact("a#1.1", add("n", "1"));
