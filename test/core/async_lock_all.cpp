@@ -283,7 +283,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_lock_that_is_lost_during_the_wait_for_the_next_one_i
     test::start(how, context, a, lock_both);
     BOOST_TEST(a.state() == "waiting");
     mutexes[0].lose();
-    leased_guard(std::move(holder.value()));
+    holder.value() = leased_guard();
     drain(context);
     BOOST_TEST(a.state() == "lost");
     BOOST_TEST(!mutexes[0].is_locked());
