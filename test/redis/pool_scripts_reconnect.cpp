@@ -289,6 +289,19 @@ BOOST_AUTO_TEST_CASE(words_of_the_state_that_a_script_does_not_know_are_kept)
     BOOST_TEST(held() == 2);
 }
 
+// Releases whose tokens are multiples of 64 forget old ones.
+BOOST_AUTO_TEST_CASE(a_repeated_release_of_units_after_more_than_an_hour_is_recognized)
+{
+    lease = "7200000";
+    store.clock += 64 - store.clock % 64;
+    const std::int64_t fence = fence_of(acquire("a#1.1", 2));
+    BOOST_TEST(fence % 64 == 0);
+    renew("a#1.1", fence, 2);
+    pass(61min);
+    BOOST_TEST(release("a#1.1", fence, "a#0.0")[0] == "released");
+    BOOST_TEST(release("a#1.1", fence, "a#0.0")[0] == "released");
+}
+
 // --- keys that are damaged ----------------------------------------------------------------------
 
 BOOST_AUTO_TEST_CASE(a_release_that_fails_changes_nothing)

@@ -432,6 +432,27 @@ BOOST_AUTO_TEST_CASE(keys_live_as_long_as_a_grant_with_the_claim_lease_of_anothe
     BOOST_TEST(outlives(second));
 }
 
+// Each 64th microsecond, a release forgets old ones.
+BOOST_AUTO_TEST_CASE(a_repeated_release_after_more_than_an_hour_is_recognized)
+{
+    lease = "7200000";
+    for (const bool has_waiter : {false, true})
+    {
+        acquire("a#1.1");
+        const std::int64_t granted = fence();
+        renew("a#1.1", granted);
+        pass(61min);
+        store.clock += 64 - store.clock % 64;
+        // With a waiter that is not connected, the release does not take the ordinary path.
+        if (has_waiter)
+            acquire("x#1.1");
+        store.clock += 64;
+        BOOST_TEST(release("a#1.1", granted, "slot")[0] == "released");
+        BOOST_TEST(release("a#1.1", granted, "slot")[0] == "released");
+        BOOST_TEST(owner() == "");
+    }
+}
+
 BOOST_AUTO_TEST_CASE(resync_finds_a_holder_that_a_replica_knows_by_an_older_connection)
 {
     acquire("a#1.1");

@@ -316,8 +316,8 @@ local function end_grant(s, id, fence, slot, last)
   if doubt == '' then s.deadline = '0' end
   if last then s.fence = last end
   if slot == '' then renotify(s, id) return true end
-  if redis.call('ZADD', s.done, fence, slot) == 1 then note_key(s, s.done) end
   if s.now % 64 == 0 then redis.call('ZREMRANGEBYSCORE', s.done, '-inf', s.now - memory) end
+  if redis.call('ZADD', s.done, fence, slot) == 1 then note_key(s, s.done) end
   if s.conditions then redis.call('HDEL', s.key, mark_field(id)) end
   return true
 end

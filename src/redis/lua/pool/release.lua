@@ -45,10 +45,10 @@ local result
 for id in string.gmatch(ARGV[2], '[^,]+') do
   local units, its, left = holding(s, id)
   if its == fence then
-    -- This command comes first, because it fails if the key has another type.
+    -- These commands come first, because they fail if the key has another type.
     if slot ~= '' then
-      if redis.call('ZADD', s.done, text(fence), slot) == 1 then s.noted = true end
       if fence % 64 == 0 then redis.call('ZREMRANGEBYSCORE', s.done, '-inf', s.now - memory) end
+      if redis.call('ZADD', s.done, text(fence), slot) == 1 then s.noted = true end
     end
     drop(s, id, units)
     if heir then
