@@ -216,16 +216,20 @@ local function fate(member, how, finishes)
   return how == 'again' and token + 0 > now - memory and 'ok' or 'unknown'
 end
 
--- A connection that let a lease expire may belong to a suspended process, and each of its workers would use up an
--- attempt. So those among the first ones wait no longer. The session learns of this, and lets them wait again. Returns
--- whether there may be more of them.
+-- The nonce of a worker's session. Its attempts keep their names when it reconnects, but its workers do not.
+local function session_of(worker)
+  return string.match(worker, '^[^#]*')
+end
+
+-- A session that let a lease expire may belong to a suspended process, and each of its workers would use up an attempt.
+-- So those among the first ones wait no longer. The session learns of this, and lets them wait again. Returns whether
+-- there may be more of them.
 local function drop_workers(unresponsive)
   local dropped, first = {}, redis.call('ZRANGE', key .. '{idle}', 0, looks_at - 1)
   for _, worker in ipairs(first) do
-    local whose = channel(worker)
-    if unresponsive[whose] then
+    if unresponsive[session_of(worker)] then
       redis.call('ZREM', key .. '{idle}', worker)
-      parked, dropped[whose] = parked - 1, true
+      parked, dropped[channel(worker)] = parked - 1, true
     end
   end
   for whose in pairs(dropped) do redis.call('PUBLISH', whose, 'job ' .. key .. ' dropped ' .. text(now)) end
@@ -243,9 +247,9 @@ local function do_what_is_due()
     -- If the time limit has not cut the lease, the worker crashed before the limit, even if both are over now.
     local is_cut = limit ~= '0' and redis.call('ZSCORE', key .. '{active}', each) + 0 == limit + 0
     endings[i] = is_cut and 't' or 'a'
-    if not is_cut then unresponsive[channel(worker)] = true end
+    if not is_cut then unresponsive[session_of(worker)] = true end
   end
-  -- The jobs would be started for the other workers of these connections. So the caller continues with them first.
+  -- The jobs would be started for the other workers of these sessions. So the caller continues with them first.
   if parked > 0 and next(unresponsive) and drop_workers(unresponsive) then return end
   -- Begins with the last one, so that the first one is at the head afterwards.
   for i = #over, 1, -1 do
