@@ -379,6 +379,31 @@ BOOST_AUTO_TEST_CASE(a_refused_cancellation_is_repeated_until_it_is_confirmed)
     BOOST_TEST(!machine.next_tick());
 }
 
+// The server would refuse each later nudge as well.
+BOOST_AUTO_TEST_CASE(waiters_whose_nudge_the_server_refuses_fail)
+{
+    const attempt_id first = wait(5, 3s);
+    const attempt_id second = wait(6, 3s);
+    pass(3100ms);
+    BOOST_TEST(sent() == "nudge");
+    refuse("NOPERM no permission");
+    BOOST_TEST_REQUIRE(events.size() == 2U);
+    for (int i = 0; i < 2; ++i)
+    {
+        const auto over = std::get<failed>(events[static_cast<std::size_t>(i)]);
+        BOOST_TEST(over.attempt == (i == 0 ? first : second));
+        BOOST_TEST((over.reason == attempt_failure::refused));
+        BOOST_TEST(over.text == "NOPERM no permission");
+    }
+    BOOST_TEST(sent() == "cancel cancel");
+    answer(say(status::cancelled));
+    // A server that refuses the cancellation as well is not asked again.
+    refuse("NOPERM no permission");
+    pass(1h);
+    BOOST_TEST(sent() == "");
+    BOOST_TEST(machine.is_idle());
+}
+
 BOOST_AUTO_TEST_CASE(a_waiter_that_the_server_refuses_fails)
 {
     const attempt_id id = wait(5);

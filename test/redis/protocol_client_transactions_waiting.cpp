@@ -179,6 +179,22 @@ BOOST_AUTO_TEST_CASE(a_waiter_of_a_condition_sends_one_nudge_per_lease)
     BOOST_TEST(client.only<transacted>().executed);
 }
 
+// The server may have executed it, and the message may be on its way.
+BOOST_AUTO_TEST_CASE(a_waiting_transaction_whose_nudge_is_refused_has_an_unknown_outcome)
+{
+    waiting_client client;
+    client.pass(4100ms);
+    BOOST_TEST(client.sent() == "nudge");
+    client.refuse("NOPERM no permission");
+    const auto over = client.only<failed>();
+    BOOST_TEST(over.attempt == client.attempt());
+    BOOST_TEST((over.reason == attempt_failure::unknown));
+    BOOST_TEST(over.text == "NOPERM no permission");
+    BOOST_TEST(client.sent() == "cancel");
+    client.refuse("NOPERM no permission");
+    BOOST_TEST(client.machine.is_idle());
+}
+
 BOOST_AUTO_TEST_CASE(the_longest_waiter_sends_the_nudge)
 {
     transacting_client client;

@@ -214,12 +214,12 @@ public:
     /// Whether the server has confirmed over the present connection that an attempt holds its lock.
     [[nodiscard]] bool is_confirmed(attempt_id id) const;
 
-    /// The name of an attempt's phase; empty if the attempt has ended. `id` is the number of its bearer, or the one
-    /// that the server knows.
-    [[nodiscard]] std::string_view phase_name(attempt_id id) const;
     /// Whether an attempt waits on a condition after a commit that the server may or may not have executed.
     [[nodiscard]] bool is_committing(attempt_id id) const;
 
+    /// The name of an attempt's phase; empty if the attempt has ended. `id` is the number of its bearer, or the one
+    /// that the server knows.
+    [[nodiscard]] std::string_view phase_name(attempt_id id) const;
 
 private:
     // The exhaustive test compares the states of clients.
@@ -300,6 +300,7 @@ private:
     void on_nudge(lock_id id, attempt_id head, const script_answer& answer);
     void on_count(call_id id, const script_answer& answer);
     void on_refused(attempt& it, operation op, std::string_view text);
+    void fail_waiters(lock_state& lock, std::string_view text);
     void on_refused_release(attempt& it, operation op, bool failed_inside, std::string_view text);
     void send_singly(const unanswered_command& sent);
     void on_refused_call(call_id id, std::string_view text);

@@ -185,8 +185,13 @@ std::string protocol_client::refused(local_time now, std::uint64_t number, std::
     {
         lock_state& lock = locks_.at(sent.lock);
         lock.nudging = false;
-        timers_.set(timer::nudge, sent.lock, lock.nudge_at, now_ + retry_interval);
+        if (is_transient(text))
+            timers_.set(timer::nudge, sent.lock, lock.nudge_at, now_ + retry_interval);
+        else
+            fail_waiters(lock, text);
         end_use(sent.lock);
+        if (!is_transient(text))
+            return {};
     }
     else if (sent.op == operation::count || sent.op == operation::notify)
         on_refused_call(sent.ids[0], text);
@@ -200,6 +205,21 @@ std::string protocol_client::refused(local_time now, std::uint64_t number, std::
                 on_refused(known->second, sent.op, text);
             }
     return repeated_for(sent);
+}
+
+/// Ends the waiters of a lock, because the server refuses to look for an expired lease.
+void protocol_client::fail_waiters(lock_state& lock, std::string_view text)
+{
+    // Each of them leaves the list.
+    while (!lock.waiters.empty())
+    {
+        attempt& each = attempts_.at(lock.waiters.begin()->second.begin()->second);
+        each.doubtful = waits_as_transaction(each);
+        report_failure(each, each.doubtful ? attempt_failure::unknown : attempt_failure::refused,
+                       text);
+        each.ending.has_failed = true;
+        withdraw(each);
+    }
 }
 
 /// A server refuses a whole batch even if the user lacks the permission for only one of its keys. The client then sends
