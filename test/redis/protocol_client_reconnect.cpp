@@ -122,6 +122,44 @@ BOOST_AUTO_TEST_CASE(a_nudge_that_was_refused_is_sent_again)
     BOOST_TEST(sent() == "nudge");
 }
 
+// One command shows whether the server accepts commands again, so a client with many locks does not flood it.
+BOOST_AUTO_TEST_CASE(refused_commands_are_repeated_one_after_another)
+{
+    for (int i = 0; i < 30; ++i)
+        want();
+    for (int i = 0; i < 30; ++i)
+        refuse("NOREPLICAS Not enough good replicas to write.");
+    pass(99ms);
+    BOOST_TEST(sent() == "");
+    pass(2ms);
+    BOOST_TEST(sent() == "acquire");
+    pass(5ms);
+    BOOST_TEST(sent() == "acquire acquire");
+    BOOST_TEST(commands[0].arguments[1] == "abc#1.1");
+    BOOST_TEST(commands[1].arguments[1] == "abc#1.2");
+    refuse("NOREPLICAS Not enough good replicas to write.");
+    // The server accepts the second one, so the client sends all others.
+    answer(queued(5, 15s));
+    pass(0s);
+    BOOST_TEST(commands.size() == 29U);
+    BOOST_TEST(commands[0].arguments[1] == "abc#1.1");
+    BOOST_TEST(commands[28].arguments[1] == "abc#1.30");
+}
+
+BOOST_AUTO_TEST_CASE(an_answer_to_a_nudge_does_not_show_that_the_server_accepts_writes)
+{
+    wait(5, 3s);
+    want();
+    pass(3100ms);
+    BOOST_TEST(sent() == "acquire nudge");
+    refuse("MISCONF");
+    answer(queued(5, 3s));
+    pass(50ms);
+    BOOST_TEST(sent() == "");
+    pass(51ms);
+    BOOST_TEST(sent() == "acquire");
+}
+
 // --- batches ------------------------------------------------------------------------------------
 
 BOOST_AUTO_TEST_CASE(renewals_are_sent_in_batches_of_16)

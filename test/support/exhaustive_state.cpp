@@ -44,6 +44,7 @@ struct client_state
             into.add(kind::command, each.awaited_answer);
             into.add(kind::timer, each.retry_at);
         }
+        into.plain(std::max((machine.last_retry_ - machine.now_).count(), local_time::rep(0)));
         for (const auto& [number, each] : machine.unanswered_)
         {
             into.add(kind::command, number);

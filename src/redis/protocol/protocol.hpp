@@ -26,6 +26,9 @@ namespace turnstile::redis::detail {
 /// The delay before the client repeats a command that the server refused temporarily.
 inline constexpr local_time retry_interval = std::chrono::milliseconds(100);
 
+/// The delay between the repetitions of two such commands.
+inline constexpr local_time retry_spacing = std::chrono::milliseconds(5);
+
 /// Whether an error is temporary: the server may accept the same command later, so such an error is not an answer.
 [[nodiscard]] bool is_transient(std::string_view error) noexcept;
 

@@ -301,6 +301,8 @@ private:
     void on_count(call_id id, const script_answer& answer);
     void on_refused(attempt& it, operation op, std::string_view text);
     void fail_waiters(lock_state& lock, std::string_view text);
+    [[nodiscard]] local_time next_retry();
+    void retry_at_once();
     void on_refused_release(attempt& it, operation op, bool failed_inside, std::string_view text);
     void send_singly(const unanswered_command& sent);
     void on_refused_call(call_id id, std::string_view text);
@@ -394,6 +396,8 @@ private:
     std::map<call_id, pending_call> calls_;
     std::map<contribution_id, contribution> contributions_;
     timer_queue<timer> timers_;
+    // The time of the last repetition of a refused command that is scheduled.
+    local_time last_retry_{};
     std::vector<action> actions_;
     client_counters counters_;
 };

@@ -52,6 +52,9 @@ void protocol_client::answered(local_time now, std::uint64_t number,
     const local_time trip = now_ - sent.sent_at;
     counters_.round_trip.add(trip);
     round_trip_ = round_trip_ == local_time() ? trip : (7 * round_trip_ + trip) / 8;
+    // A server executes these two even if it refuses writes.
+    if (last_retry_ > now_ && sent.op != operation::nudge && sent.op != operation::count)
+        retry_at_once();
 
     if (sent.op == operation::nudge)
     {
@@ -186,7 +189,7 @@ std::string protocol_client::refused(local_time now, std::uint64_t number, std::
         lock_state& lock = locks_.at(sent.lock);
         lock.nudging = false;
         if (is_transient(text))
-            timers_.set(timer::nudge, sent.lock, lock.nudge_at, now_ + retry_interval);
+            timers_.set(timer::nudge, sent.lock, lock.nudge_at, next_retry());
         else
             fail_waiters(lock, text);
         end_use(sent.lock);
@@ -205,6 +208,26 @@ std::string protocol_client::refused(local_time now, std::uint64_t number, std::
                 on_refused(known->second, sent.op, text);
             }
     return repeated_for(sent);
+}
+
+/// The time at which a refused command is sent again. A client may have many such commands, and one shows whether the
+/// server accepts commands again, so they follow one after another.
+local_time protocol_client::next_retry()
+{
+    last_retry_ = std::max(last_retry_ + retry_spacing, now_ + retry_interval);
+    return last_retry_;
+}
+
+/// Sends all refused commands again, because the server has accepted one.
+void protocol_client::retry_at_once()
+{
+    last_retry_ = {};
+    for (auto& [id, each] : attempts_)
+        if (each.retry_at != never)
+            timers_.set(timer::retry, id, each.retry_at, now_);
+    for (auto& [id, each] : calls_)
+        if (each.retry_at != never)
+            timers_.set(timer::call, id, each.retry_at, now_);
 }
 
 /// Ends the waiters of a lock, because the server refuses to look for an expired lease.
@@ -555,7 +578,7 @@ void protocol_client::on_refused(attempt& it, operation op, std::string_view tex
     if (it.current == phase::held && !it.stale)
         timers_.set(timer::renewal, it.id, it.renewal_at, now_ + retry_interval);
     else
-        timers_.set(timer::retry, it.id, it.retry_at, now_ + retry_interval);
+        timers_.set(timer::retry, it.id, it.retry_at, next_retry());
 }
 
 void protocol_client::on_refused_release(attempt& it, operation op, bool failed_inside,

@@ -118,7 +118,7 @@ void protocol_client::on_refused_call(call_id id, std::string_view text)
         return;
     found->second.awaited_answer = 0;
     if (is_transient(text))
-        return timers_.set(timer::call, id, found->second.retry_at, now_ + retry_interval);
+        return timers_.set(timer::call, id, found->second.retry_at, next_retry());
     const lock_id lock = found->second.lock;
     // The server may have executed a command of a former connection.
     const bool may_be_done = found->second.call.repeated && found->second.what != call_kind::read;

@@ -81,6 +81,7 @@ void protocol_client::disconnected(local_time now)
     is_connected_ = false;
     advance(now);
     unanswered_.clear();
+    last_retry_ = {};
     for (auto& [id, each] : attempts_)
     {
         // The server may have executed the release that takes the units, commits the changes or makes the permit.
