@@ -6,13 +6,12 @@
 #define TURNSTILE_SRC_REDIS_SESSION_JOB_ENGINE_HPP
 
 #include <atomic>
-#include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/cancellation_signal.hpp>
-#include <boost/asio/steady_timer.hpp>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <turnstile/error.hpp>
