@@ -243,6 +243,22 @@ BOOST_AUTO_TEST_CASE(objects_of_an_unconnected_session_can_be_destroyed_in_any_o
             }
 }
 
+BOOST_AUTO_TEST_CASE(a_session_that_is_closed_without_a_server_has_certainly_not_released_units)
+{
+    const turnstile::test::closed_port nobody;
+    asio::io_context context;
+    session s(context, config("redis://127.0.0.1:" + std::to_string(nobody.number()) +
+                              "?connect_timeout=1s"));
+    async_semaphore semaphore(s, "a", 5);
+    attempt<> release;
+    start(path::handler, context, release, [&] { return semaphore.async_release(2); });
+    attempt<> close;
+    turnstile::test::launch(path::handler, context.get_executor(), close,
+                            [&] { return s.async_close(); });
+    BOOST_TEST(end_of(context, release) == "the session is closed");
+    BOOST_TEST(end_of(context, close) != "waiting");
+}
+
 // --- the session's own thread -------------------------------------------------------------------
 
 BOOST_DATA_TEST_CASE(a_session_thread_renews_leases_while_the_context_is_blocked,

@@ -415,7 +415,7 @@ void session_engine::close(listener done)
     closing_ = std::move(done);
     complete_ready(errc::session_closed);
     finish_all(errc::session_closed);
-    abort_calls(errc::unknown_outcome);
+    abort_calls(errc::session_closed, errc::unknown_outcome);
     for (const auto& [attempt, weak] : std::exchange(held_, {}))
     {
         const auto held = weak.lock();
@@ -474,7 +474,7 @@ void session_engine::abandon()
         if (const auto held = weak.lock(); held && held->end())
             report_loss(*held, "the session was destroyed");
     abandon_contributions();
-    abort_calls(aborted);
+    abort_calls(aborted, aborted);
     gates_.finish_all(aborted, aborted);
     jobs_.finish_all(aborted, aborted);
     if (!is_over_)
@@ -529,10 +529,11 @@ void session_engine::finish_shrinking(attempt_id attempt, std::uint64_t changes,
         shrinking_.erase(found);
 }
 
-void session_engine::abort_calls(error_code error)
+/// Ends all calls: those that the server certainly does not know with one error, and all others with the other.
+void session_engine::abort_calls(error_code unsent, error_code sent)
 {
     for (const auto& [call, whose] : std::exchange(calling_, {}))
-        whose.second->complete(error, 0);
+        whose.second->complete(client_.abandon_call(call) ? unsent : sent, 0);
 }
 
 void session_engine::complete_ready(error_code error)

@@ -234,7 +234,7 @@ private:
     void finish(const std::shared_ptr<lock_operation>& operation, error_code error, grant result);
     void finish_all(error_code error);
     void finish_shrinking(attempt_id attempt, std::uint64_t changes, error_code error);
-    void abort_calls(error_code error);
+    void abort_calls(error_code unsent, error_code sent);
     void complete_ready(error_code error);
     void end_close(error_code error);
     void note_metrics();

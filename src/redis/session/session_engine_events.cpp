@@ -206,9 +206,7 @@ void session_engine::fail_after_connect_error()
                                 ? make_error_code(errc::unknown_outcome)
                                 : obstacle_);
     if (is_hopeless_)
-        for (const auto& [call, whose] : std::exchange(calling_, {}))
-            whose.second->complete(
-                client_.abandon_call(call) ? obstacle_ : make_error_code(errc::unknown_outcome), 0);
+        abort_calls(obstacle_, errc::unknown_outcome);
     gates_.fail_after_connect_error(obstacle_, is_hopeless_);
     if (is_hopeless_)
         jobs_.fail_after_connect_error(obstacle_);
