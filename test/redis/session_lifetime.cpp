@@ -731,7 +731,7 @@ BOOST_AUTO_TEST_CASE(a_child_that_runs_its_context_leaves_the_renewals_to_its_pa
 
 namespace {
 
-/// The number of active timers of this process that continue while the machine waits.
+/// The number of active timers of this process that continue while the machine sleeps.
 int boot_timers()
 {
     int result = 0;

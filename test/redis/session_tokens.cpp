@@ -267,6 +267,34 @@ BOOST_AUTO_TEST_CASE(operations_accept_callbacks_deferred_and_awaitables)
     turnstile::test::run(it.context, body());
 }
 
+BOOST_AUTO_TEST_CASE(a_guard_does_not_adopt_a_token_whose_lock_was_lost)
+{
+    const redis_server server;
+    scene it(server);
+    const auto body = [&]() -> asio::awaitable<void>
+    {
+        const turnstile::owner_token token = co_await it.mutex.async_enter();
+        BOOST_TEST(co_await it.mutex.async_break() == 1U);
+        // Until the message about the loss has arrived, the token is adopted.
+        for (bool is_lost = false; !is_lost;)
+        {
+            try
+            {
+                guard_type guard(it.mutex, token, turnstile::adopt_lock);
+                BOOST_TEST((guard.release() == token));
+                co_await it.s.async_ping();
+            }
+            catch (const turnstile::owner_mismatch&)
+            {
+                is_lost = true;
+            }
+        }
+        const auto [error] = co_await it.mutex.async_leave(token, asio::as_tuple);
+        BOOST_TEST((error == turnstile::errc::lost));
+    };
+    turnstile::test::run(it.context, body());
+}
+
 // LeakSanitizer checks that nothing remains.
 BOOST_AUTO_TEST_CASE(a_lock_that_a_token_holds_stays_held_when_its_mutex_is_destroyed)
 {

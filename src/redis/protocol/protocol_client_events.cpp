@@ -61,14 +61,15 @@ void protocol_client::connected(local_time now, std::uint64_t incarnation,
     incarnation_ = safeguards_.incarnations ? incarnation : 0;
     for (auto& [id, lock] : locks_)
         lock.clock.reset();
-    std::vector<attempt_id> known;
-    std::vector<attempt_id> others;
+    // A release or a cancellation need not ask first: its script finds the attempt under each of its ids.
+    std::vector<attempt_id> to_ask;
+    std::vector<attempt_id> rest;
     for (auto& [id, each] : attempts_)
-        (each.stale && each.current < phase::releasing && each.wait.leader == 0 ? known : others)
+        (each.stale && each.current < phase::releasing && each.wait.leader == 0 ? to_ask : rest)
             .push_back(id);
-    if (!known.empty())
-        send_resyncs(known);
-    for (const attempt_id id : others)
+    if (!to_ask.empty())
+        send_resyncs(to_ask);
+    for (const attempt_id id : rest)
         proceed(attempts_.at(id));
     for (const auto& [id, each] : calls_)
         send_call(id);
@@ -150,6 +151,7 @@ void protocol_client::received(local_time now, std::string_view text)
             lose(found->second, incoming->is_broken ? loss_reason::broken : loss_reason::replaced);
         return;
     }
+    // The message is a grant.
     if (found == attempts_.end() || found->second.current >= phase::held)
         return;
     lock_state& lock = locks_.at(found->second.lock);

@@ -1,0 +1,254 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#include "redis/protocol/protocol_client.hpp"
+
+#include <algorithm>
+#include <utility>
+
+// How the client processes the errors with which the server refuses commands.
+
+namespace turnstile::redis::detail {
+
+/// Treats an error that shows damaged keys as an answer, if the command need not be repeated.
+bool protocol_client::answered_by_damage(std::uint64_t number, const unanswered_command& sent,
+                                         std::string_view text)
+{
+    const bool is_repeated = sent.op != operation::acquire && sent.op != operation::nudge &&
+                             sent.op != operation::fetch && sent.op != operation::notify &&
+                             sent.op != operation::count;
+    const auto lock = locks_.find(sent.lock);
+    if (is_repeated || !is_damage(text) || lock == locks_.end())
+        return false;
+    script_answer answer;
+    answer.status = text.starts_with("WRONGTYPE") ? status::wrong_type : status::damaged;
+    examine(lock->second, answer, text);
+    answered(now_, number, std::span(&answer, 1));
+    return true;
+}
+
+std::string protocol_client::refused(local_time now, std::uint64_t number, std::string_view text)
+{
+    advance(now);
+    const unanswered_command* const found = unanswered_.find(number);
+    if (found == nullptr || answered_by_damage(number, unanswered_command(*found), text))
+        return {};
+    // NOLINTNEXTLINE(bugprone-unchecked-optional-access): it was found above.
+    const unanswered_command sent = unanswered_.take(number).value();
+    if (sent.ids.size() > 1 && !is_transient(text))
+    {
+        send_singly(sent);
+        return {};
+    }
+    if (sent.op == operation::nudge)
+    {
+        lock_state& lock = locks_.at(sent.lock);
+        lock.nudging = false;
+        if (is_transient(text))
+            timers_.set(timer::nudge, sent.lock, lock.nudge_at, next_retry());
+        else
+            fail_waiters(lock, text);
+        end_use(sent.lock);
+        if (!is_transient(text))
+            return {};
+    }
+    else if (sent.op == operation::count || sent.op == operation::notify)
+        on_refused_call(sent.ids[0], text);
+    else if (sent.op == operation::contributions)
+        on_refused_contributions(sent, text);
+    else
+        for (const attempt_id id : sent.ids)
+            if (const auto known = attempts_.find(id); known != attempts_.end())
+            {
+                known->second.awaited_answer = 0;
+                on_refused(known->second, sent.op, text);
+            }
+    return repeated_for(sent);
+}
+
+/// The time at which a refused command is sent again. A client may have many such commands, and one shows whether the
+/// server accepts commands again, so they follow one after another.
+local_time protocol_client::next_retry()
+{
+    last_retry_ = std::max(last_retry_ + retry_spacing, now_ + retry_interval);
+    return last_retry_;
+}
+
+/// Sends all refused commands again, because the server has accepted one.
+void protocol_client::retry_at_once()
+{
+    last_retry_ = {};
+    for (auto& [id, each] : attempts_)
+        if (each.retry_at != never)
+            timers_.set(timer::retry, id, each.retry_at, now_);
+    for (auto& [id, each] : calls_)
+        if (each.retry_at != never)
+            timers_.set(timer::call, id, each.retry_at, now_);
+}
+
+/// Ends the waiters of a lock, because the server refuses to look for an expired lease.
+void protocol_client::fail_waiters(lock_state& lock, std::string_view text)
+{
+    // Each of them leaves the list.
+    while (!lock.waiters.empty())
+    {
+        attempt& each = attempts_.at(lock.waiters.begin()->second.begin()->second);
+        each.doubtful = waits_as_transaction(each);
+        report_failure(each, each.doubtful ? attempt_failure::unknown : attempt_failure::refused,
+                       text);
+        each.ending.has_failed = true;
+        withdraw(each);
+    }
+}
+
+/// A server refuses a whole batch even if the user lacks the permission for only one of its keys. The client then sends
+/// a command for each lock, so that the other locks are not lost.
+void protocol_client::send_singly(const unanswered_command& sent)
+{
+    for (const std::uint64_t id : sent.ids)
+        if (sent.op == operation::contributions)
+        {
+            if (const auto found = contributions_.find(id); found != contributions_.end())
+                send_contribution_renewals({id});
+        }
+        else if (const auto found = attempts_.find(id); found != attempts_.end())
+        {
+            attempt& each = found->second;
+            each.awaited_answer = 0;
+            if (each.current == phase::held && !each.stale)
+                send_renewals({id});
+            else
+                proceed(each);
+        }
+}
+
+/// The keys of the locks for which the client will repeat a refused command.
+std::string protocol_client::repeated_for(const unanswered_command& sent) const
+{
+    const std::vector<lock_id> locks = locks_of(sent);
+    if (locks.empty())
+        return {};
+    const std::string first = keys_of(locks[0]);
+    return locks.size() == 1 ? first : first + " and " + std::to_string(locks.size() - 1) + " more";
+}
+
+/// The locks that a command is about, in the order of its ids, without those that need it no more.
+std::vector<lock_id> protocol_client::locks_of(const unanswered_command& sent) const
+{
+    std::vector<lock_id> result;
+    if (sent.op == operation::nudge)
+    {
+        if (locks_.contains(sent.lock))
+            result.push_back(sent.lock);
+        return result;
+    }
+    const auto note = [&](const auto& those, std::uint64_t id)
+    {
+        if (const auto found = those.find(id); found != those.end())
+            result.push_back(found->second.lock);
+    };
+    for (const std::uint64_t id : sent.ids)
+        if (sent.op == operation::count || sent.op == operation::notify)
+            note(calls_, id);
+        else if (sent.op == operation::contributions)
+            note(contributions_, id);
+        else if (const auto found = attempts_.find(id);
+                 found != attempts_.end() &&
+                 (sent.op == operation::cancel || found->second.current != phase::cancelling))
+            note(attempts_, id);
+    return result;
+}
+
+std::vector<std::string> protocol_client::keys_of_command(std::uint64_t number) const
+{
+    std::vector<std::string> result;
+    if (const unanswered_command* const found = unanswered_.find(number))
+        for (const lock_id id : locks_of(*found))
+            result.push_back(locks_.at(id).all_keys.texts()[0]);
+    return result;
+}
+
+/// The keys of a lock, for logs.
+std::string protocol_client::keys_of(lock_id id) const
+{
+    std::string result;
+    for (const std::string& key : locks_.at(id).all_keys.texts())
+        result += (result.empty() ? "" : ", ") + key;
+    return result;
+}
+
+void protocol_client::on_refused(attempt& it, operation op, std::string_view text)
+{
+    // A script that fails in the middle may have done its work before the error.
+    const bool failed_inside = text.find(" script: ") != std::string_view::npos;
+    if (op == operation::transact)
+    {
+        if (!failed_inside)
+            it.doubtful = --it.transaction.tries != 0;
+        if (it.transaction.unwanted)
+            return abandon_transaction(it, it.doubtful ? attempt_failure::unknown
+                                                       : attempt_failure::cancelled);
+    }
+    else if (it.transaction.unwanted)
+        return abandon_transaction(it, attempt_failure::unknown);
+    if (!is_transient(text))
+    {
+        const auto reason = it.doubtful ? attempt_failure::unknown : attempt_failure::refused;
+        // The server may know the attempt all the same, or has granted the lock.
+        if ((it.current == phase::joining && failed_inside) ||
+            (it.current == phase::confirming && op == operation::fetch))
+        {
+            report_failure(it, reason, text);
+            it.ending.has_failed = true;
+            return withdraw(it);
+        }
+        if (it.doubtful && it.current < phase::held)
+            return end_with(it, reason, text);
+        if (it.current == phase::joining || (op == operation::resync && it.current < phase::held))
+            return end_with(it, attempt_failure::refused, text);
+        // A server that refuses one command after the other would keep the client busy for ever.
+        if (it.current == phase::cancelling && it.ending.has_failed)
+            return end_attempt(it.id);
+        // Until the server confirms the cancellation, it may still grant the lock, for a claim lease each time.
+        if (it.current == phase::cancelling)
+            return timers_.set(timer::retry, it.id, it.retry_at,
+                               now_ + locks_.at(it.lock).options.claim);
+        if (it.current == phase::releasing)
+            return on_refused_release(it, op, failed_inside, text);
+    }
+    // The command is repeated later. The lease runs on meanwhile.
+    if (it.current == phase::held && !it.stale)
+        timers_.set(timer::renewal, it.id, it.renewal_at, now_ + retry_interval);
+    else
+        timers_.set(timer::retry, it.id, it.retry_at, next_retry());
+}
+
+void protocol_client::on_refused_release(attempt& it, operation op, bool failed_inside,
+                                         std::string_view text)
+{
+    // The refused command was sent before the release, which waits for its answer.
+    if (op != operation::release && op != operation::commit)
+        return proceed(it);
+    const bool only_frees = !it.wants.takes && !it.ending.commit && it.units.heir.empty();
+    const bool may_be_done = it.doubtful || (failed_inside && !only_frees);
+    const auto reason = may_be_done ? attempt_failure::unknown : attempt_failure::refused;
+    if (it.wants.takes)
+        return end_with(it, reason, text);
+    const auto result = may_be_done ? release_result::unknown : release_result::refused;
+    if (std::exchange(it.ending.how, release_kind::unawaited) == release_kind::awaited)
+        actions_.emplace_back(released{it.bearer, result, std::string(text), keys_of(it.lock)});
+    if (op != operation::commit)
+        return end_attempt(it.id);
+    // The server refuses the commit, but the lock is released all the same.
+    it.ending.has_failed = true;
+    const attempt_id follower = std::exchange(it.ending.follower, 0);
+    if (may_be_done)
+        withdraw_follower(follower, text);
+    else
+        fail_follower(follower, reason, text);
+    end_commit_of_contributions(*std::exchange(it.ending.commit, nullptr), result);
+    proceed(it);
+}
+
+}  // namespace turnstile::redis::detail
