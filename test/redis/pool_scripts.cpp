@@ -167,6 +167,12 @@ BOOST_AUTO_TEST_CASE(a_failed_try_ends_expired_grants)
 BOOST_AUTO_TEST_CASE(a_grant_is_above_the_fence_that_its_client_has_seen)
 {
     BOOST_TEST(fence_of(acquire("a#1.1", 1, "queue", 0, start + 5'000)) == start + 5'001);
+    // The same behind a waiter that is not connected.
+    acquire("c#1.1", 2);
+    acquire("x#1.1", 1);
+    release("c#1.1", fence_of(acquire("c#1.1", 2)));
+    acquire("x#1.2", 3);
+    BOOST_TEST(fence_of(acquire("b#1.1", 1, "queue", 0, start + 9'000)) == start + 9'001);
 }
 
 BOOST_AUTO_TEST_CASE(the_longest_claim_counts)

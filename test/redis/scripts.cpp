@@ -529,6 +529,15 @@ BOOST_AUTO_TEST_CASE(a_fence_is_higher_than_one_that_was_seen)
     BOOST_TEST(fence() == start + 5'000'001);
 }
 
+BOOST_AUTO_TEST_CASE(a_grant_after_disconnected_waiters_is_above_the_fence_that_was_seen)
+{
+    acquire("a#1.1");
+    acquire("x#1.1");
+    pass(16s);
+    BOOST_TEST(acquire("b#1.1", "queue", 0, start + 20'000'000)[0] == "own");
+    BOOST_TEST(fence() == start + 20'000'001);
+}
+
 BOOST_AUTO_TEST_CASE(keys_of_another_kind_or_layout)
 {
     const auto set = [&](const std::vector<std::string>& command)

@@ -70,6 +70,6 @@ elseif s.holder ~= id and not redis.call('ZSCORE', s.queue, id) then
   position = s.waiting
   enqueue(s, id, new_ticket(s, ARGV[3] + 0))
 end
-if s.holder == '' then grant_next(s, id) end
+if s.holder == '' then grant_next(s, id, ARGV[7]) end
 save(s, ARGV[4], ARGV[6])
 return answer(s, nil, id, state and s.holder == id and contents(state) or position)

@@ -375,7 +375,8 @@ end
 -- and removes those before it. The message is the grant; the caller of the script learns of its own grant from the
 -- answer. If the script has the key of a monitor's state, the message contains a small state, so the client need not
 -- fetch it. A transaction in the queue is executed or starts its wait on a condition, and the next waiter follows.
-local function grant_next(s, caller)
+-- `seen` is the highest token that the caller knows.
+local function grant_next(s, caller, seen)
   if s.pending then process_pending(s) end
   if s.waiting == 0 then return end
   for _ = 1, 64 do
@@ -383,7 +384,7 @@ local function grant_next(s, caller)
     if not id then return end
     s.waiting = s.waiting - 1
     local plan = take_plan(s, id)
-    if id == caller and not (plan and s.state) then return grant_to(s, id, 0) end
+    if id == caller and not (plan and s.state) then return grant_to(s, id, seen or 0) end
     if not is_connected(id) then
       renotify(s, id)
     else

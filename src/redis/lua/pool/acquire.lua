@@ -71,6 +71,6 @@ else
   if not s.head then s.new[#s.new + 1] = s.queue end
   s.head = s.head or id
 end
-if s.head then grant_next(s, id) end
+if s.head then grant_next(s, id, tonumber(ARGV[10])) end
 save(s, lease, ARGV[7])
 return standing(s, id, lease, position)

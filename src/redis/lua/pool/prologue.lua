@@ -195,8 +195,9 @@ local function reject(s, id)
 end
 
 -- Grants units to the first waiters of the queue, as long as they fit; removes disconnected waiters and impossible
--- requests. The message is the grant; the caller of the script learns of its own grant from the answer.
-local function grant_next(s, caller)
+-- requests. The message is the grant; the caller of the script learns of its own grant from the answer. `seen` is the
+-- highest token that the caller knows.
+local function grant_next(s, caller, seen)
   for _ = 1, at_once do
     local id = redis.call('ZRANGE', s.queue, 0, 0)[1]
     s.head = id
@@ -206,7 +207,7 @@ local function grant_next(s, caller)
     local serves = lives and possible(s, units)
     if serves and not fits(s, units) then return end
     dequeue(s, id)
-    if serves then grant_to(s, id, units, 0) elseif lives then reject(s, id) end
+    if serves then grant_to(s, id, units, id == caller and seen or 0) elseif lives then reject(s, id) end
     if serves and id ~= caller then
       redis.pcall('PUBLISH', channel(id), 'grant ' .. id .. ' ' .. text(s.fence) .. ' ' ..
         text(s.now + s.claim * 1000) .. ' ' .. text(s.now))
