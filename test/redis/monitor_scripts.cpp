@@ -319,6 +319,29 @@ BOOST_AUTO_TEST_CASE(a_refused_commit_notifies_nobody)
     BOOST_TEST(release("b#1.1", mine)[0] == "released");
 }
 
+BOOST_AUTO_TEST_CASE(a_commit_whose_removal_is_refused_writes_nothing)
+{
+    // With a notification, the commit does not take the ordinary path.
+    for (const words& notification : {words{"0"}, words{"1", "c", "all"}})
+    {
+        acquire("a#1.1");
+        commit("a#1.1", fence(), "", {}, {"a", "=1", "n", "=12", "z", "=26"});
+        pass(1ms);
+        acquire("b#1.1");
+        const std::int64_t mine = fence();
+        words arguments{"w:", "b#1.1", std::to_string(mine), "slot", lease, claim, idle, "", ""};
+        arguments.insert(arguments.end(), notification.begin(), notification.end());
+        arguments.insert(arguments.end(), {"a", "=2", "n", "", "z", "=3"});
+        store.refused_command = "HDEL";
+        BOOST_TEST(error_of("commit", arguments).starts_with("NOPERM"));
+        store.refused_command.clear();
+        BOOST_TEST(store.hash("state")->at("a") == "1");
+        BOOST_TEST(store.hash("state")->at("n") == "12");
+        BOOST_TEST(store.hash("state")->at("z") == "26");
+        BOOST_TEST(release("b#1.1", mine)[0] == "released");
+    }
+}
+
 BOOST_AUTO_TEST_CASE(the_state_outlives_the_lock)
 {
     acquire("a#1.1");

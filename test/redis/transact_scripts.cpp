@@ -57,6 +57,25 @@ BOOST_AUTO_TEST_CASE(a_holder_reclaims_the_lock_that_a_repeated_transaction_was_
     BOOST_TEST(owner() == "a#2.1");
 }
 
+BOOST_AUTO_TEST_CASE(a_transaction_whose_removal_is_refused_is_not_executed)
+{
+    store.refused_command = "HDEL";
+    words arguments{"w:", "a#1.1", "0", lease, claim, idle, std::to_string(store.clock),
+                    "0",  "slot",  "0", "",    "0"};
+    for (const words& step : {set("t", "=x"), set("b", "")})
+        arguments.insert(arguments.end(), step.begin(), step.end());
+    for (auto* each : {&engine, &full})
+        BOOST_TEST(each->run(store, "transact", keys, arguments).is_error());
+    store.refused_command.clear();
+    BOOST_TEST(value("t").value() == "abc");
+    BOOST_TEST(value("b").value() == "true");
+    // The repetition does not find that the transaction was executed.
+    tries = 1;
+    BOOST_TEST(transact("a#1.1", set("t", "=x") + set("b", ""))[0] == "released");
+    BOOST_TEST(value("t").value() == "x");
+    BOOST_TEST(!value("b"));
+}
+
 BOOST_AUTO_TEST_CASE(the_keys_of_the_lock_expire_and_the_state_does_not)
 {
     transact("a#1.1", add("n", "1"));

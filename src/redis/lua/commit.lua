@@ -24,12 +24,15 @@ if packed and not packed.err and state and slot ~= '' and waiter == '' and argv[
     expiry + 0 >= now + (argv[5] + argv[7] / 2) * 1000 then
     -- If the key has another type, this is an error before anything has changed.
     if argv[11] then call('HLEN', state) end
+    -- The same if the server refuses to remove fields.
+    for i = 11, #argv, 2 do
+      if argv[i + 1] == '' then call('HDEL', state, argv[i]) end
+    end
     local done, stamp = key .. '{done}', format('%d', now)
     if now % 64 == 0 then call('ZREMRANGEBYSCORE', done, '-inf', now - 3600000000) end
     if call('ZADD', done, fence, slot) == 1 then call('PEXPIRE', done, math.ceil((expiry - now) / 1000)) end
     for i = 11, #argv, 2 do
-      if argv[i + 1] == '' then call('HDEL', state, argv[i])
-      else call('HSET', state, argv[i], string.sub(argv[i + 1], 2)) end
+      if argv[i + 1] ~= '' then call('HSET', state, argv[i], string.sub(argv[i + 1], 2)) end
     end
     call('HSET', key, 'state', '2 - ' .. fence .. ' ' .. stamp .. ' 0 ' .. rest)
     return 'released ' .. stamp .. ' ' .. fence .. ' 0'
@@ -51,6 +54,9 @@ for i = 11, fields - 1, 2 do
 end
 local released, ticket = end_grant(s, id, fence, stands and slot or '', not state and ARGV[fields] or nil), nil
 if released and stands then
+  for i = fields, writes and #ARGV or 0, 2 do
+    if ARGV[i + 1] == '' then redis.call('HDEL', state, ARGV[i]) end
+  end
   for i = 11, fields - 1, 2 do
     local what = ARGV[i + 1]
     if what == 'contribute' then
@@ -60,8 +66,7 @@ if released and stands then
     else notify_or_defer(s, ARGV[i], what == 'all') end
   end
   for i = fields, writes and #ARGV or 0, 2 do
-    if ARGV[i + 1] == '' then redis.call('HDEL', state, ARGV[i])
-    else redis.call('HSET', state, ARGV[i], string.sub(ARGV[i + 1], 2)) end
+    if ARGV[i + 1] ~= '' then redis.call('HSET', state, ARGV[i], string.sub(ARGV[i + 1], 2)) end
   end
   if waiter ~= '' then ticket = wait_on(s, waiter, condition) end
 elseif not released then

@@ -360,12 +360,15 @@ local function execute(s, id, plan, at)
     -- The name of a comparison consists of the signs that it accepts: = <> < <= > >=
     if what ~= 'set' and what ~= 'add' and not string.find(what, sign, 1, true) then return 'unmet' end
   end
+  -- If the server refuses to remove fields, this is an error before anything has changed.
+  for field, value in pairs(values) do
+    if value == '' then redis.call('HDEL', state, field) end
+  end
   grant_to(s, id, plan[at + 1])
   local fence = s.fence
   end_grant(s, id, fence, plan[at])
   for field, value in pairs(values) do
-    if value == '' then redis.call('HDEL', state, field)
-    else redis.call('HSET', state, field, string.sub(value, 2)) end
+    if value ~= '' then redis.call('HSET', state, field, string.sub(value, 2)) end
   end
   for i = first, steps - 1, 2 do notify_or_defer(s, plan[i], plan[i + 1] == 'all') end
   return 'released', fence

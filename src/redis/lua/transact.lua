@@ -60,11 +60,14 @@ if packed and not packed.err and tries == '0' then
       call('HSET', key, 'state', '2 - ' .. fence .. ' ' .. stamp .. ' 0 ' .. rest)
       return 'unmet ' .. stamp .. ' ' .. fence .. ' 0'
     elseif result == 'released' then
+      -- If the server refuses to remove fields, this is an error before anything has changed.
+      for field, value in pairs(written) do
+        if value == '' then call('HDEL', state, field) end
+      end
       if call('ZADD', done, stamp, slot) == 1 then call('PEXPIRE', done, math.ceil((expiry - now) / 1000)) end
       if now % 64 == 0 then call('ZREMRANGEBYSCORE', done, '-inf', now - 3600000000) end
       for field, value in pairs(written) do
-        if value == '' then call('HDEL', state, field)
-        else call('HSET', state, field, string.sub(value, 2)) end
+        if value ~= '' then call('HSET', state, field, string.sub(value, 2)) end
       end
       call('HSET', key, 'state', '2 - ' .. stamp .. ' ' .. stamp .. ' 0 ' .. rest)
       return 'released ' .. stamp .. ' ' .. stamp .. ' 0 0 0 ' .. stamp
