@@ -307,7 +307,7 @@ async_mutex::grant_type async_mutex::adopt(owner_token owner)
     auto held = lock_->take(owner, expected);
     // The token of a lost lock keeps its meaning: async_leave() then reports the loss.
     if (held && !held->valid())
-        lock_->entrust(std::exchange(held, nullptr));
+        static_cast<void>(lock_->entrust(std::exchange(held, nullptr)));
     if (!held)
         throw owner_mismatch(expected, owner);
     return grant_type(std::move(held));
