@@ -50,8 +50,8 @@
 // Races. A waiter leaves the queue exactly once, under the queue lock: by a grant, a withdrawal
 // (cancellation, time-out), an eviction (its context shuts down) or the end of the object. The
 // thread that dequeues it pins it, and stores the result unless it is an eviction; a later withdrawal
-// sees this and does nothing. Only the delivery can still change the result: if the object has been destroyed meanwhile, a lock that
-// was granted is released, and the wait ends with an abort.
+// sees this and does nothing. Only the delivery can still change the result: if the object has been
+// destroyed meanwhile, a lock that was granted is released, and the wait ends with an abort.
 //
 // Lifetime. The state lives on the heap. References (`references_`) keep it alive: the public object,
 // its conditions, and each waiter that has left the queue without a grant have one. Live grants (guards,

@@ -225,8 +225,8 @@ public:
      * member's type, or a value cannot be written; `turnstile::errc::lost` if the lock was lost, even if the
      * body returned normally: nothing was written; `errc::unknown_outcome` if the server could not be reached
      * until the lease expired, has lost its memory, or refuses a commit that it may have executed: the changes
-     * may have been written; `errc::server_error` if the server refused to write them; `operation_aborted` if cancelled before the
-     * body started, or if the monitor or the session was destroyed before that.
+     * may have been written; `errc::server_error` if the server refused to write them; `operation_aborted` if
+     * cancelled before the body started, or if the monitor or the session was destroyed before that.
      * @par Per-Operation Cancellation
      * All types. Before the grant, the wait is aborted; afterwards, the signal is forwarded to the body. The
      * commit cannot be cancelled.

@@ -85,8 +85,9 @@ public:
      * `turnstile::errc::lost` if the lock was lost before: nothing was written, and the section can only
      * end. `errc::unknown_outcome` if the server or its memory was lost, or the session was closed, during the
      * commit, or if the server refuses a commit that it may have executed: the changes may have been written.
-     * `errc::server_error` if the server refused to write. `errc::bad_state` if a value cannot be written: nothing was committed, and
-     * the section holds the lock; or if the new state cannot be read: then the section commits nothing more.
+     * `errc::server_error` if the server refused to write. `errc::bad_state` if a value cannot be written:
+     * nothing was committed, and the section holds the lock; or if the new state cannot be read: then the
+     * section commits nothing more.
      * `turnstile::errc::predicate_threw`.
      * `operation_aborted` if cancelled, and then the section holds the lock; or if the monitor is destroyed.
      * @par Per-Operation Cancellation
