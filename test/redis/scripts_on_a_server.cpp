@@ -249,7 +249,7 @@ words contents(resp_connection& server)
     return result;
 }
 
-words contents(const redis_store& store)
+words contents(redis_store& store)
 {
     words result;
     for (const std::string& key : {lock_keys[0], lock_keys[1]})
@@ -261,7 +261,7 @@ words contents(const redis_store& store)
             for (const auto& [score, member] : set->order)
             {
                 result.push_back(member);
-                result.push_back(std::to_string(static_cast<std::int64_t>(score)));
+                result.push_back(store.run(words{"ZSCORE", key, member}).text);
             }
     return result;
 }
