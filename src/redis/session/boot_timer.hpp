@@ -67,7 +67,7 @@ public:
         steady_.cancel();
 #ifdef __linux__
         error_code ignored;
-        kernel_.cancel(ignored);
+        static_cast<void>(kernel_.cancel(ignored));
 #endif
     }
 
@@ -77,7 +77,7 @@ private:
     void wait_for_kernel(local_time when, Handler&& handler)
     {
         error_code ignored;
-        kernel_.cancel(ignored);
+        static_cast<void>(kernel_.cancel(ignored));
         // A time of 0 would disarm it.
         const std::int64_t at = std::max<std::int64_t>(when.count(), 1);
         itimerspec spec{};
