@@ -416,11 +416,25 @@ std::string script_text(std::string_view name, const std::vector<script_patch>& 
     return result + without_comments(body);
 }
 
+namespace {
+
+/// The text of a script without patches. Most tests make many engines, and each one runs few scripts.
+const std::string& original_text(std::string_view name)
+{
+    static std::map<std::string, std::string, std::less<>> texts;
+    const auto known = texts.find(name);
+    return known != texts.end() ? known->second
+                                : texts.emplace(name, script_text(name)).first->second;
+}
+
+}  // namespace
+
 script_engine::script_engine(const std::vector<script_patch>& patches)
     : lua_(std::make_unique<interpreter>())
 {
-    for (const std::string& name : script_names())
-        add(name, script_text(name, patches));
+    if (!patches.empty())
+        for (const std::string& name : script_names())
+            add(name, script_text(name, patches));
 }
 
 script_engine::~script_engine() = default;
@@ -440,9 +454,12 @@ redis_reply script_engine::run(redis_store& store, std::string_view name,
                                const std::vector<std::string>& arguments)
 {
     lua_State* const lua = lua_->state;
-    const auto script = lua_->scripts.find(name);
+    auto script = lua_->scripts.find(name);
     if (script == lua_->scripts.end())
-        throw std::runtime_error("there is no script " + std::string(name));
+    {
+        add(std::string(name), original_text(name));
+        script = lua_->scripts.find(name);
+    }
     lua_->store = &store;
     lua_->unknown.clear();
     lua_->effort = 0;

@@ -42,13 +42,13 @@ struct script_patch
 /**
  * Runs the scripts of the Redis backend in a Lua interpreter like that of Redis, on a simulated memory.
  *
- * Each script is compiled once. A script that uses an unsupported command or a global variable ends
- * the test.
+ * Each script is compiled once: when it runs first, or by the constructor if there are patches. A script that uses an
+ * unsupported command or a global variable ends the test.
  */
 class script_engine
 {
 public:
-    /// Compiles all scripts. The piece of each patch has to occur exactly once.
+    /// The piece of each patch has to occur exactly once.
     explicit script_engine(const std::vector<script_patch>& patches = {});
     ~script_engine();
     script_engine(const script_engine&) = delete;
