@@ -24,13 +24,13 @@ if packed and not packed.err and state and slot ~= '' and waiter == '' and argv[
     expiry + 0 >= now + (argv[5] + argv[7] / 2) * 1000 then
     -- If the key has another type, this is an error before anything has changed.
     if argv[11] then call('HLEN', state) end
-    -- The same if the server refuses to remove fields.
-    for i = 11, #argv, 2 do
-      if argv[i + 1] == '' then call('HDEL', state, argv[i]) end
-    end
     local done, stamp = key .. '{done}', format('%d', now)
     if now % 64 == 0 then call('ZREMRANGEBYSCORE', done, '-inf', now - 3600000000) end
     if call('ZADD', done, fence, slot) == 1 then call('PEXPIRE', done, math.ceil((expiry - now) / 1000)) end
+    -- First, so that no field has changed if the server refuses to remove fields.
+    for i = 11, #argv, 2 do
+      if argv[i + 1] == '' then call('HDEL', state, argv[i]) end
+    end
     for i = 11, #argv, 2 do
       if argv[i + 1] ~= '' then call('HSET', state, argv[i], string.sub(argv[i + 1], 2)) end
     end
