@@ -15,8 +15,8 @@
 #include <utility>
 #include <vector>
 
-// What does not depend on the type of a queue: its interface, the handler that cancels a waiter, and
-// the posting of dequeued waiters.
+// The parts that do not depend on the type of a queue: its interface, the handler that cancels a waiter,
+// and the posting of dequeued waiters.
 
 namespace turnstile::detail {
 

@@ -14,6 +14,20 @@ namespace turnstile::redis {
 
 namespace detail {
 
+lock_handle::lock_handle(std::shared_ptr<session_core> session, std::string what, lock_keys where,
+                         const lease_options& how, const durability_options& how_safe)
+    : core(std::move(session))
+    , name(std::move(what))
+    , keys(std::move(where))
+    , options(how)
+    , durability(how_safe)
+    // The key comes first, so sessions that reach one server by different names order its locks equally.
+    // The databases of a server have different locks.
+    , order(keys[0] + ' ' + core->settings.server_name() + ' ' +
+            std::to_string(core->settings.database))
+{
+}
+
 // --- tokens -------------------------------------------------------------------------------------
 
 owner_token lock_handle::entrust(const std::shared_ptr<held_lock>& held)
@@ -245,13 +259,6 @@ std::string_view detail::order_of(const lock_handle& lock) noexcept
     return lock.order;
 }
 
-std::string detail::order_of(const config& settings, const lock_keys& keys)
-{
-    // The key comes first, so sessions that reach one server by different names order its locks equally.
-    // The databases of a server have different locks.
-    return keys[0] + ' ' + settings.server_name() + ' ' + std::to_string(settings.database);
-}
-
 detail::durability_options detail::durability_of(const mutex_options& options)
 {
     if (options.replicas() < 0 || options.replica_timeout() < milliseconds(1) ||
@@ -271,12 +278,11 @@ std::shared_ptr<detail::lock_handle> make_lock(const session& owner, std::string
     detail::check_name(name);
     const auto& core = detail::session_access::core(owner);
     auto keys = detail::mutex_keys(core->settings.prefix, name);
-    std::string order = detail::order_of(core->settings, keys);
     const detail::durability_options durability = detail::durability_of(options);
     const detail::lease_options lease = detail::lease_of(
         core->settings, options, durability.replicas == 0 ? mutex_options::max_cohort : 0);
     return std::make_shared<detail::lock_handle>(core, std::string(name), std::move(keys), lease,
-                                                 durability, std::move(order));
+                                                 durability);
 }
 
 }  // namespace

@@ -7,7 +7,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <string>
 #include <string_view>
 #include <turnstile/redis/async_mutex.hpp>
 
@@ -25,9 +24,6 @@ namespace turnstile::redis::detail {
 
 /// The durability options of a lock. Throws if they are invalid.
 [[nodiscard]] durability_options durability_of(const mutex_options& options);
-
-/// The position of a lock with these keys in the order of async_lock_all().
-[[nodiscard]] std::string order_of(const config& settings, const lock_keys& keys);
 
 /// Throws if the name is invalid.
 void check_name(std::string_view name);

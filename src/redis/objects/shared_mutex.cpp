@@ -45,10 +45,9 @@ std::shared_ptr<detail::lock_handle> make_pool(const session& owner, std::string
     const auto& core = detail::session_access::core(owner);
     detail::lease_options lease = detail::lease_of(core->settings, options);
     lease.pool = detail::pool_shape{special + shared_mutex::max_readers, 0};
-    auto keys = detail::pool_keys(core->settings.prefix, "shared_mutex", name);
-    std::string order = detail::order_of(core->settings, keys);
-    return std::make_shared<detail::lock_handle>(core, std::string(name), std::move(keys), lease,
-                                                 detail::durability_of(options), std::move(order));
+    return std::make_shared<detail::lock_handle>(
+        core, std::string(name), detail::pool_keys(core->settings.prefix, "shared_mutex", name),
+        lease, detail::durability_of(options));
 }
 
 }  // namespace

@@ -82,23 +82,14 @@ class lock_handle
 {
 public:
     lock_handle(std::shared_ptr<session_core> session, std::string what, lock_keys where,
-                const lease_options& how, const durability_options& how_safe = {},
-                std::string order_key = {})
-        : core(std::move(session))
-        , name(std::move(what))
-        , keys(std::move(where))
-        , options(how)
-        , durability(how_safe)
-        , order(std::move(order_key))
-    {
-    }
+                const lease_options& how, const durability_options& how_safe = {});
 
     const std::shared_ptr<session_core> core;
     const std::string name;
     const lock_keys keys;
     const lease_options options;
     const durability_options durability;
-    /// For a mutex or a shared mutex, its position in the order of async_lock_all().
+    /// The position in the order of async_lock_all().
     const std::string order;
 
     /// The client's number of the lock; 0 before its first use. Belongs to the session's strand.
