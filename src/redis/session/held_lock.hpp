@@ -195,9 +195,14 @@ public:
     void report_loss() override
     {
         emit_lost(*loss->executor, std::weak_ptr(loss));
-        const std::lock_guard guarded(mutex_);
-        is_reported_ = true;
-        for (const auto& each : watchers_)
+        std::vector<std::weak_ptr<loss_watcher>> watchers;
+        {
+            const std::lock_guard guarded(mutex_);
+            is_reported_ = true;
+            watchers.swap(watchers_);
+        }
+        // Without the mutex: a watcher posts to an executor of the user, which may release a part of this lock.
+        for (const auto& each : watchers)
             if (const auto watcher = each.lock())
                 watcher->report_loss();
     }
