@@ -15,6 +15,7 @@
 #include <support/leased_mutex.hpp>
 #include <support/section_attempt.hpp>
 #include <support/section_scene.hpp>
+#include <support/start.hpp>
 #include <turnstile/error.hpp>
 #include <turnstile/with_lock.hpp>
 #include <utility>
@@ -350,6 +351,30 @@ TURNSTILE_TEST_BOTH_PATHS(a_plain_section_completes_after_a_slow_release)
     BOOST_TEST(failed.state() == "closed");
     BOOST_TEST(t.mutex.background_unlocks() == 0);
     BOOST_TEST(t.mutex.unlocks() == 3);
+}
+
+// The signal for a coroutine goes through its executor, and arrives before or after the grant.
+BOOST_AUTO_TEST_CASE(a_section_that_was_cancelled_behind_the_grant_completes_after_the_release)
+{
+    for (const bool plain : {false, true})
+    {
+        leased_scene t(path::handler);
+        attempt<leased_mutex::guard_type> holder;
+        test::start(t.how, t.context, holder, [&] { return t.mutex.async_lock(); });
+        attempt<> a;
+        if (plain)
+            t.run_plain(a, [&](leased_mutex::guard_type&) { t.story += 'p'; });
+        else
+            t.run(a, t.pausing());
+        holder.value() = leased_mutex::guard_type();
+        a.cancel(asio::cancellation_type::total);
+        drain(t.context);
+        BOOST_TEST(a.state() == "aborted");
+        BOOST_TEST(t.story == "");
+        BOOST_TEST(!t.mutex.is_locked());
+        BOOST_TEST(t.mutex.unlocks() == 1);
+        BOOST_TEST(t.mutex.background_unlocks() == 1);
+    }
 }
 
 TURNSTILE_TEST_BOTH_PATHS(a_failed_release_does_not_hide_the_exception_of_the_body)

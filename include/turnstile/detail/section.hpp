@@ -179,11 +179,12 @@ run_until_lost(Ownership& owned, Body& body)
     std::rethrow_exception(failure);
 }
 
-/// Runs a body that returns an awaitable, and always releases the ownership afterwards.
+/// Runs a body that returns an awaitable, unless there is an error already, and always releases the
+/// ownership afterwards.
 template <class Ownership, class Body>
 boost::asio::awaitable<section_result_t<Body, Ownership>,
                        typename section_traits<Body, Ownership>::executor_type>
-run_section(Ownership owned, Body body)
+run_section(Ownership owned, Body body, error_code refused)
 {
     namespace asio = boost::asio;
     using result_type = section_result_t<Body, Ownership>;
@@ -194,6 +195,8 @@ run_section(Ownership owned, Body body)
         result;
     try
     {
+        if (refused)
+            boost::throw_exception(system_error(refused));
         if constexpr (std::is_void_v<result_type>)
         {
             if (owned.lost().is_connected())
@@ -219,7 +222,8 @@ run_section(Ownership owned, Body body)
     if (owned)
     {
         const auto [error] = co_await async_give_back(owned, asio::as_tuple(asio::deferred));
-        report_end(error, failure);
+        if (!refused)
+            report_end(error, failure);
     }
     if (failure)
         std::rethrow_exception(failure);
@@ -294,19 +298,19 @@ public:
         if (auto slot = boost::asio::get_associated_cancellation_slot(handler_);
             slot.is_connected())
             slot.clear();
-        if (error)
+        if (error && (is_local<Ownership> || !owned))
             return fail(std::make_exception_ptr(system_error(error)), std::move(owned));
         if constexpr (section_traits<Body, Ownership>::is_awaitable)
-            boost::asio::co_spawn(executor_,
-                                  run_section<Ownership, Body>(std::move(owned), std::move(body_)),
-                                  std::move(handler_));
+            boost::asio::co_spawn(
+                executor_, run_section<Ownership, Body>(std::move(owned), std::move(body_), error),
+                std::move(handler_));
         else if constexpr (is_local<Ownership>)
             run_plain(std::move(owned));
         else
             boost::asio::co_spawn(
                 executor_,
                 run_section<Ownership, awaitable_body<Body, Ownership>>(
-                    std::move(owned), awaitable_body<Body, Ownership>(std::move(body_))),
+                    std::move(owned), awaitable_body<Body, Ownership>(std::move(body_)), error),
                 std::move(handler_));
     }
 
