@@ -1,0 +1,407 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+// What a session does, and writes to its log, when the server refuses its user, a command or a key.
+
+#include <atomic>
+#include <boost/asio/error.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/test/unit_test.hpp>
+#include <chrono>
+#include <condition_variable>
+#include <cstdio>
+#include <string>
+#include <support/attempt.hpp>
+#include <support/lock_client.hpp>
+#include <support/lock_view.hpp>
+#include <support/redis_server.hpp>
+#include <support/running_context.hpp>
+#include <turnstile/redis/error.hpp>
+#include <turnstile/redis/event.hpp>
+#include <unistd.h>
+
+namespace {
+
+using namespace std::chrono_literals;
+using turnstile::error_code;
+using turnstile::redis::config;
+using turnstile::redis::errc;
+using turnstile::redis::session;
+using turnstile::test::lock_client;
+using turnstile::test::never_within;
+using turnstile::test::redis_server;
+using turnstile::test::undisturbed;
+using turnstile::test::until;
+
+const std::string aborted = error_code(boost::asio::error::operation_aborted).message();
+
+bool contains(const std::string& text, const std::string& part)
+{
+    return text.find(part) != std::string::npos;
+}
+
+}  // namespace
+
+// --- mistakes in the configuration ----------------------------------------------------------------
+
+BOOST_AUTO_TEST_CASE(a_wrong_password_fails_operations_until_it_is_right)
+{
+    const redis_server server({"--requirepass", "right"});
+    config settings = undisturbed(server.url());
+    settings.password = "wrong";
+    lock_client client(settings);
+    client.size("pool", 1);
+    const error_code refused = errc::wrong_credentials;
+    // The first round fails waiters, and the second one fails new operations.
+    for (int i = 0; i < 2; ++i)
+    {
+        const auto lock = client.lock("a");
+        BOOST_TEST(lock->result() == refused.message());
+        BOOST_TEST((lock->error() == turnstile::redis::error_kind::configuration));
+        BOOST_TEST(client.try_lock("a")->result() == refused.message());
+        BOOST_TEST(client.try_lock_for("a", 1h)->result() == refused.message());
+        BOOST_TEST(client.acquire("pool", 1)->result() == refused.message());
+        BOOST_TEST(client.add("pool", 1) == refused);
+        BOOST_TEST(client.ping() == refused);
+    }
+    // The session keeps trying to connect. Failed operations have left no trace.
+    server.run({"CONFIG", "SET", "requirepass", "wrong"});
+    BOOST_TEST(until([&] { return client.metrics().connected; }));
+    BOOST_TEST(client.lock("a")->result() == "held");
+}
+
+BOOST_AUTO_TEST_CASE(a_wrong_password_fails_events_too)
+{
+    const redis_server server({"--requirepass", "right"});
+    config settings = undisturbed(server.url());
+    settings.password = "wrong";
+    settings.logger = nullptr;
+    boost::asio::io_context context;
+    session unaccepted(context, settings);
+    turnstile::redis::event gate(unaccepted, "gate");
+    std::string told;
+    const auto note = [&](const error_code& error)
+    { told += error == make_error_code(errc::wrong_credentials) ? '+' : '-'; };
+    gate.async_wait(note);
+    gate.async_set(note);
+    gate.async_is_set([&](const error_code& error, bool) { note(error); });
+    gate.async_wait_for(0s, [&](const error_code& error, std::cv_status) { note(error); });
+    while (told.size() < 4)
+        context.run_one();
+    gate.async_set(note);
+    while (told.size() < 5)
+        context.run_one();
+    BOOST_TEST(told == "+++++");
+    // Failed operations are not executed later.
+    server.run({"CONFIG", "SET", "requirepass", "wrong"});
+    while (!unaccepted.metrics().connected)
+        context.run_one();
+    bool is_set = true;
+    gate.async_is_set(
+        [&](const error_code& error, bool value)
+        {
+            BOOST_TEST(!error);
+            is_set = value;
+            context.stop();
+        });
+    context.run();
+    BOOST_TEST(!is_set);
+}
+
+namespace {
+
+/// A server with a user of its own, and the settings of this user's sessions.
+struct restricted_server
+{
+    explicit restricted_server(const std::string& keys = "~*")
+    {
+        server.run({"ACL", "SETUSER", "app", "on", ">right", keys, "&*", "+@all"});
+    }
+
+    [[nodiscard]] config settings(config from) const
+    {
+        from.username = "app";
+        from.password = "right";
+        return from;
+    }
+
+    /// Revokes the user's password, and closes the user's connections.
+    void lock_out() const
+    {
+        server.run({"ACL", "SETUSER", "app", "resetpass"});
+        server.run({"CLIENT", "KILL", "USER", "app"});
+    }
+
+    redis_server server;
+};
+
+}  // namespace
+
+// A mistake of an administrator has no effect if it is repaired within a lease.
+BOOST_AUTO_TEST_CASE(credentials_that_are_revoked_for_less_than_a_lease_lose_nothing)
+{
+    const restricted_server restricted;
+    lock_client client(restricted.settings(undisturbed(restricted.server.url())));
+    lock_client other(undisturbed(restricted.server.url()));
+    const auto holder = client.lock("a");
+    BOOST_TEST(holder->result() == "held");
+    const auto stranger = other.lock("b");
+    BOOST_TEST(stranger->result() == "held");
+    const auto waiter = client.lock("b");
+    const turnstile::test::lock_view view(restricted.server, "b");
+    BOOST_TEST(until([&] { return view.queued() == 1; }));
+
+    restricted.lock_out();
+    BOOST_TEST(until([&] { return contains(client.log(), "WRONGPASS"); }));
+    const auto late = client.lock("b");
+    BOOST_TEST(client.try_lock("b")->result() ==
+               make_error_code(errc::wrong_credentials).message());
+    BOOST_TEST(never_within(50ms, [&] { return waiter->is_told() || late->is_told(); }));
+    BOOST_TEST(holder->holds());
+
+    restricted.server.run({"ACL", "SETUSER", "app", ">right"});
+    BOOST_TEST(until([&] { return view.queued() == 2; }));
+    BOOST_TEST(stranger->unlock() == error_code());
+    BOOST_TEST(waiter->result() == "held");
+    BOOST_TEST(waiter->unlock() == error_code());
+    BOOST_TEST(late->result() == "held");
+    BOOST_TEST(holder->unlock() == error_code());
+}
+
+BOOST_AUTO_TEST_CASE(credentials_that_are_revoked_for_a_lease_fail_operations)
+{
+    const restricted_server restricted;
+    lock_client client(
+        restricted.settings(config(restricted.server.url() + "?lease=2s&max_backoff=50ms")));
+    lock_client other(undisturbed(restricted.server.url()));
+    const auto stranger = other.lock("b");
+    BOOST_TEST(stranger->result() == "held");
+    const auto waiter = client.lock("b");
+    const auto holder = client.lock("a");
+    BOOST_TEST(holder->result() == "held");
+
+    restricted.lock_out();
+    BOOST_TEST(waiter->result() == make_error_code(errc::wrong_credentials).message());
+    BOOST_TEST(client.lock("c")->result() == make_error_code(errc::wrong_credentials).message());
+    BOOST_TEST(until([&] { return holder->is_told_of_loss(); }));
+    // The log contains the time and the reason of the loss.
+    BOOST_TEST(contains(client.log(), "the lock 'a' was lost: its lease expired at 20"),
+               client.log());
+    BOOST_TEST(contains(client.log(), "WRONGPASS"), client.log());
+}
+
+BOOST_AUTO_TEST_CASE(a_lost_lock_names_its_reason)
+{
+    const redis_server server;
+    lock_client client(undisturbed(server.url() + "?renew_fraction=0.05"));
+    lock_client other(undisturbed(server.url()));
+    const auto usurped = client.lock("a");
+    const auto kept = client.lock("b");
+    BOOST_TEST(usurped->result() == "held");
+    BOOST_TEST(kept->result() == "held");
+    // The server forgets the holder while the connection is broken, and another client acquires the lock first.
+    const turnstile::test::lock_view view(server, "a");
+    const std::string key = view.keys[0];
+    server.run({"DEL", key});
+    const auto usurper = other.lock("a");
+    BOOST_TEST(usurper->result() == "held");
+    server.run({"CLIENT", "KILL", "TYPE", "pubsub"});
+    BOOST_TEST(until([&] { return usurped->is_told_of_loss(); }));
+    BOOST_TEST(contains(client.log(), "the lock 'a' was lost: the server says that the lease of " +
+                                          key + " has ended"),
+               client.log());
+    BOOST_TEST(client.close() == error_code());
+    BOOST_TEST(until([&] { return kept->is_told_of_loss(); }));
+    BOOST_TEST(contains(client.log(), "the lock 'b' was lost: the session was closed"),
+               client.log());
+}
+
+BOOST_AUTO_TEST_CASE(a_name_with_a_line_break_does_not_forge_a_line_of_the_log)
+{
+    const redis_server server;
+    lock_client client(undisturbed(server.url()));
+    const auto holder = client.lock("a\nturnstile: error: b");
+    BOOST_TEST(holder->result() == "held");
+    BOOST_TEST(client.close() == error_code());
+    BOOST_TEST(until([&] { return holder->is_told_of_loss(); }));
+    BOOST_TEST(
+        contains(client.log(), "the lock 'a%0Aturnstile:%20error:%20b' was lost: the session"),
+        client.log());
+}
+
+BOOST_AUTO_TEST_CASE(rights_that_are_revoked_for_a_moment_lose_no_lock)
+{
+    const restricted_server restricted;
+    config settings = restricted.settings(undisturbed(restricted.server.url()));
+    settings.claim_lease = settings.lease = 60s;
+    settings.health_check = 20s;
+    settings.renew_fraction = 0.05;
+    lock_client client(settings);
+    const auto holder = client.lock("a");
+    BOOST_TEST(holder->result() == "held");
+    restricted.server.run({"ACL", "SETUSER", "app", "-evalsha"});
+    // The refused renewal is repeated many times, but logged once.
+    const std::string warning = "the server refuses a command for turnstile:";
+    BOOST_TEST(until([&] { return contains(client.log(), warning); }));
+    BOOST_TEST(contains(client.log(), ":mutex:a"), client.log());
+    BOOST_TEST(contains(client.log(), "add +evalsha"), client.log());
+    const auto renewals = client.metrics().renewals;
+    BOOST_TEST(until([&] { return client.metrics().renewals > renewals + 3; }));
+    const std::string log = client.log();
+    BOOST_TEST(log.find(warning) == log.rfind(warning), log);
+    BOOST_TEST(client.lock("b")->result() == make_error_code(errc::missing_permission).message());
+    // For a refused command inside a script, the server's error text differs.
+    restricted.server.run({"ACL", "SETUSER", "app", "+evalsha", "-hset"});
+    BOOST_TEST(client.lock("c")->result() == make_error_code(errc::missing_permission).message());
+    BOOST_TEST(holder->holds());
+    restricted.server.run({"ACL", "SETUSER", "app", "+hset"});
+    BOOST_TEST(holder->unlock() == error_code());
+    const std::string end = "the server executes commands for turnstile:";
+    BOOST_TEST(until([&] { return contains(client.log(), end); }));
+}
+
+BOOST_AUTO_TEST_CASE(a_refused_lock_is_logged_once_while_another_lock_is_used)
+{
+    const restricted_server restricted;
+    config settings = restricted.settings(undisturbed(restricted.server.url()));
+    settings.claim_lease = settings.lease = 4s;
+    settings.health_check = 1s;
+    settings.renew_fraction = 0.05;
+    lock_client client(settings);
+    const auto holder = client.lock("refused");
+    BOOST_TEST(holder->result() == "held");
+    restricted.server.run({"ACL", "SETUSER", "app", "resetkeys", "~*other*", "~*{sessions}*"});
+    const std::string warning = "the server refuses a command for turnstile:";
+    BOOST_TEST(until([&] { return contains(client.log(), warning); }));
+    // Each renewal is refused, while commands for the other lock succeed.
+    for (int i = 0; i < 3; ++i)
+    {
+        const auto renewals = client.metrics().renewals;
+        BOOST_TEST(until([&] { return client.metrics().renewals > renewals; }));
+        const auto other = client.lock("other");
+        BOOST_TEST(other->result() == "held");
+        BOOST_TEST(other->unlock() == error_code());
+    }
+    BOOST_TEST(until([&] { return holder->is_told_of_loss(); }));
+    const std::string log = client.log();
+    BOOST_TEST(log.find(warning) == log.rfind(warning), log);
+    BOOST_TEST(contains(log, "before a renewal was confirmed (NOPERM"), log);
+}
+
+BOOST_AUTO_TEST_CASE(the_end_of_a_temporary_refusal_is_logged)
+{
+    const redis_server server;
+    config settings = undisturbed(server.url());
+    settings.claim_lease = settings.lease = 60s;
+    settings.health_check = 20s;
+    settings.renew_fraction = 0.05;
+    lock_client client(settings);
+    const auto holder = client.lock("a");
+    BOOST_TEST(holder->result() == "held");
+    server.run({"CONFIG", "SET", "min-replicas-to-write", "1"});
+    BOOST_TEST(until([&] { return contains(client.log(), "NOREPLICAS"); }));
+    server.run({"CONFIG", "SET", "min-replicas-to-write", "0"});
+    BOOST_TEST(
+        until([&] { return contains(client.log(), "the server executes commands again\n"); }));
+}
+
+BOOST_AUTO_TEST_CASE(a_cancelled_waiter_leaves_the_queue_when_its_user_has_the_permission_again)
+{
+    const restricted_server restricted;
+    config settings = restricted.settings(undisturbed(restricted.server.url()));
+    settings.claim_lease = 1s;
+    lock_client client(settings);
+    lock_client other(undisturbed(restricted.server.url()));
+    const auto stranger = other.lock("a");
+    BOOST_TEST(stranger->result() == "held");
+    const auto waiter = client.lock("a");
+    const turnstile::test::lock_view view(restricted.server, "a");
+    BOOST_TEST(until([&] { return view.queued() == 1; }));
+    restricted.server.run({"ACL", "SETUSER", "app", "-evalsha"});
+    waiter->cancel();
+    BOOST_TEST(waiter->result() == aborted);
+    BOOST_TEST(until([&] { return contains(client.log(), "NOPERM"); }));
+    BOOST_TEST(client.metrics().attempts == 1U);
+    restricted.server.run({"ACL", "SETUSER", "app", "+evalsha"});
+    BOOST_TEST(until([&] { return view.queued() == 0; }));
+    BOOST_TEST(until([&] { return client.metrics().attempts == 0; }));
+}
+
+BOOST_AUTO_TEST_CASE(a_key_that_cannot_be_used_is_named)
+{
+    const restricted_server restricted("~turnstile:*a*");
+    lock_client client(restricted.settings(undisturbed(restricted.server.url())));
+    BOOST_TEST(client.lock("b")->result() == make_error_code(errc::missing_permission).message());
+    BOOST_TEST(contains(client.log(), ":mutex:b"), client.log());
+    BOOST_TEST(contains(client.log(), "add ~turnstile:*"), client.log());
+
+    const turnstile::test::lock_view view(restricted.server, "a");
+    restricted.server.run({"SET", view.keys[0], "somebody else's"});
+    BOOST_TEST(client.lock("a")->result() == make_error_code(errc::wrong_type).message());
+    BOOST_TEST(contains(client.log(), view.keys[0]), client.log());
+    BOOST_TEST(contains(client.log(), "a value of another type"), client.log());
+}
+
+// --- the default logger -----------------------------------------------------------------------------
+
+namespace {
+
+/// Captures the output to stderr during its lifetime.
+class captured_stderr
+{
+public:
+    captured_stderr()
+        : saved_(::dup(STDERR_FILENO))
+        , file_(std::tmpfile())
+    {
+        ::dup2(::fileno(file_), STDERR_FILENO);
+    }
+    captured_stderr(const captured_stderr&) = delete;
+    captured_stderr& operator=(const captured_stderr&) = delete;
+    ~captured_stderr()
+    {
+        ::dup2(saved_, STDERR_FILENO);
+        ::close(saved_);
+        std::fclose(file_);
+    }
+
+    [[nodiscard]] std::string text() const
+    {
+        std::string result(65'536, '\0');
+        const auto size = ::pread(::fileno(file_), result.data(), result.size(), 0);
+        result.resize(size > 0 ? static_cast<std::size_t>(size) : 0);
+        return result;
+    }
+
+private:
+    int saved_;
+    std::FILE* file_;
+};
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(by_default_stderr_has_one_line_for_each_cause)
+{
+    const redis_server server({"--requirepass", "right"});
+    config settings = config::from_url(server.url() + "?max_backoff=10ms");
+    std::atomic<int> attempts{0};
+    settings.credentials = [&]
+    {
+        ++attempts;
+        return turnstile::redis::user_credentials("", "wrong");
+    };
+    settings.notice = "TURNSTILE_REDIS_URL is not set";
+    std::string text;
+    {
+        const captured_stderr captured;
+        turnstile::test::running_context context;
+        const session unaccepted(context.get_executor(), settings);
+        BOOST_TEST(until([&] { return attempts > 5; }));
+        text = captured.text();
+    }
+    BOOST_TEST(text == "turnstile: warning: TURNSTILE_REDIS_URL is not set: using " + server.url() +
+                           "\nturnstile: error: cannot connect to " + server.url() +
+                           ": user 'default': WRONGPASS invalid username-password pair or user is "
+                           "disabled. (trying again)\n");
+}
