@@ -6,13 +6,11 @@
 #define TURNSTILE_DETAIL_JOB_QUEUE_STATE_HPP
 
 #include <algorithm>
-#include <array>
 #include <boost/asio/basic_waitable_timer.hpp>
 #include <boost/asio/system_executor.hpp>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -26,6 +24,8 @@
 #include <turnstile/detail/job_backoff.hpp>
 #include <turnstile/detail/job_record.hpp>
 #include <turnstile/detail/kept_executor.hpp>
+#include <turnstile/detail/start_limit.hpp>
+#include <turnstile/detail/waiting_jobs.hpp>
 #include <turnstile/error.hpp>
 #include <turnstile/job.hpp>
 #include <turnstile/push_options.hpp>
@@ -86,8 +86,7 @@ public:
 
     using record = job_record<T>;
     using record_ptr = std::shared_ptr<record>;
-    using job_map = std::multimap<std::int64_t, record_ptr>;
-    using job_node = typename job_map::node_type;
+    using job_node = typename job_map<T>::node_type;
 
     /// A job that has been started, and the number of its attempt.
     struct start_result
@@ -160,7 +159,7 @@ public:
         if (const auto delay = added->options.delay(); delay.count() > 0)
             postpone(std::move(node), delay);
         else
-            append(std::move(node));
+            waiting_.append(std::move(node));
         names_.add(std::move(named));
         last_id_ = added->id;
         adjust_units();
@@ -178,31 +177,18 @@ public:
     std::size_t drain()
     {
         // Payloads are destroyed while the mutex is not locked.
-        decltype(waiting_) waiting_jobs;
-        decltype(delayed_) delayed_jobs;
+        decltype(waiting_) waiting;
+        decltype(delayed_) delayed;
         const lock_type lock(mutex_);
         // The remaining units belong to workers. Each of these workers keeps a job.
         take_back_units(0);
-        job_map promised;
-        const std::uint64_t turn = turn_;
-        for (std::size_t left = units_; left > 0; --left)
-            move_to(promised, 0, take_next());
-        turn_ = turn;
-        waiting_jobs.swap(waiting_);
-        delayed_jobs.swap(delayed_);
-        std::size_t removed = delayed_jobs.size();
-        for (const auto& level : waiting_jobs)
-        {
-            removed += level.size();
-            for (const auto& [place, each] : level)
-                forget_name(*each);
-        }
-        for (const auto& [due, each] : delayed_jobs)
+        waiting = waiting_.keep_next(units_);
+        delayed.swap(delayed_);
+        waiting.for_each([this](const record_ptr& each) { forget_name(*each); });
+        for (const auto& [due, each] : delayed)
             forget_name(*each);
-        while (!promised.empty())
-            append(promised.extract(promised.begin()));
         adjust_units();
-        return removed;
+        return waiting.size() + delayed.size();
     }
 
     /// Removes the dead letters. Returns their number.
@@ -226,7 +212,7 @@ public:
         job.attempt = 0;
         job.failure = job_failure::none;
         job.error.clear();
-        append(std::move(found));
+        waiting_.append(std::move(found));
         adjust_units();
         return {};
     }
@@ -239,9 +225,7 @@ public:
         if (starts > 0 && (period.count() <= 0 || period > push_options::longest))
             return errc::invalid_duration;
         const lock_type lock(mutex_);
-        rate_ = static_cast<std::size_t>(starts);
-        rate_period_ = period;
-        rate_started_ = 0;
+        limit_.set(static_cast<std::size_t>(starts), period);
         adjust_units();
         return {};
     }
@@ -250,7 +234,7 @@ public:
     {
         const lock_type lock(mutex_);
         adjust_units();
-        return {waiting(), delayed_.size(), active_.size(), dead_.size(), is_paused_};
+        return {waiting_.size(), delayed_.size(), active_.size(), dead_.size(), is_paused_};
     }
 
     std::pair<error_code, std::vector<job_info<T>>> list(job_state state, std::size_t offset,
@@ -300,8 +284,9 @@ public:
             return std::nullopt;
         unit.forget();
         --units_;
-        count_start();
-        job_node next = take_next();
+        if (limit_.is_set())
+            limit_.count(clock::now());
+        job_node next = waiting_.take_next();
         const record_ptr job = next.mapped();
         job->state = job_state::active;
         job->token = ++last_token_;
@@ -356,11 +341,11 @@ public:
             return {};
         }
         if (why == job_failure::abandoned)
-            prepend(std::move(ended));
+            waiting_.prepend(std::move(ended));
         else if (const auto delay = backoff_.after(job.attempt, job.options); delay.count() > 0)
             postpone(std::move(ended), delay);
         else
-            append(std::move(ended));
+            waiting_.append(std::move(ended));
         adjust_units();
         return {};
     }
@@ -384,7 +369,7 @@ private:
 
     static job_node make_node(record_ptr job)
     {
-        job_map made;
+        job_map<T> made;
         return made.extract(made.emplace(0, std::move(job)));
     }
 
@@ -392,33 +377,6 @@ private:
     static std::int64_t key(std::uint64_t number) noexcept
     {
         return static_cast<std::int64_t>(number);
-    }
-
-    /// Does not allocate: the queue must not lose a job, and a job's destructor must not throw.
-    static void move_to(job_map& jobs, std::int64_t place, job_node job) noexcept
-    {
-        job.key() = place;
-        jobs.insert(jobs.end(), std::move(job));
-    }
-
-    job_map& level_of(const record& job) noexcept
-    {
-        return waiting_[static_cast<std::size_t>(job.options.priority())];
-    }
-
-    [[nodiscard]] std::size_t waiting() const noexcept
-    {
-        return waiting_[0].size() + waiting_[1].size() + waiting_[2].size();
-    }
-
-    void append(job_node job) noexcept { make_wait(++last_place_, std::move(job)); }
-    void prepend(job_node job) noexcept { make_wait(--first_place_, std::move(job)); }
-
-    void make_wait(std::int64_t place, job_node job) noexcept
-    {
-        job.mapped()->state = job_state::waiting;
-        job_map& level = level_of(*job.mapped());
-        move_to(level, place, std::move(job));
     }
 
     void postpone(job_node job, push_options::duration delay) noexcept
@@ -432,18 +390,6 @@ private:
     [[nodiscard]] clock::time_point first_due() const noexcept
     {
         return clock::time_point(clock::duration(delayed_.begin()->first));
-    }
-
-    /// Of 16 starts, one prefers the lowest level and three the middle one, so that each level
-    /// advances. A preferred level that is empty leaves its turn to the highest one with jobs.
-    job_node take_next() noexcept
-    {
-        const std::uint64_t turn = turn_++ % 16;
-        const std::size_t preferred = turn == 15 ? 2 : turn % 4 == 3 ? 1 : 0;
-        for (const std::size_t level : {preferred, std::size_t(0), std::size_t(1), std::size_t(2)})
-            if (auto& queue = waiting_[level]; !queue.empty())
-                return queue.extract(queue.begin());
-        return {};
     }
 
     /// Describes jobs without their payloads, and returns them.
@@ -467,9 +413,7 @@ private:
         switch (state)
         {
         case job_state::waiting:
-            for (const auto& level : waiting_)
-                for (const auto& [place, each] : level)
-                    add(each);
+            waiting_.for_each(add);
             break;
         case job_state::delayed:
             for (const auto& [due, each] : delayed_)
@@ -501,20 +445,6 @@ private:
 
     // --- units and time ---
 
-    /// Counts a start in the present period, or begins a period.
-    void count_start()
-    {
-        if (rate_ == 0)
-            return;
-        const clock::time_point now = clock::now();
-        if (rate_started_ == 0 || rate_ends_ <= now)
-        {
-            rate_started_ = 0;
-            rate_ends_ = now + rate_period_;
-        }
-        ++rate_started_;
-    }
-
     /// Takes available units back until @p most are left. Units of workers stay.
     void take_back_units(std::size_t most) noexcept
     {
@@ -538,15 +468,12 @@ private:
     {
         if (!start_units_)
             return;
-        const bool needs_time = !delayed_.empty() || rate_ > 0;
+        const bool needs_time = !delayed_.empty() || limit_.is_set();
         const clock::time_point now = needs_time ? clock::now() : clock::time_point();
         while (!delayed_.empty() && first_due() <= now)
-            append(delayed_.extract(delayed_.begin()));
-        if (rate_started_ > 0 && rate_ends_ <= now)
-            rate_started_ = 0;
-        std::size_t most = is_paused_ ? 0 : std::min(waiting(), limit_of_units);
-        if (rate_ > 0)
-            most = std::min(most, rate_ - std::min(rate_, rate_started_));
+            waiting_.append(delayed_.extract(delayed_.begin()));
+        const std::size_t allowed = std::min(limit_.remaining(now), limit_of_units);
+        const std::size_t most = is_paused_ ? 0 : std::min(waiting_.size(), allowed);
         if (units_ < most)
         {
             start_units_->release(static_cast<std::ptrdiff_t>(most - units_));
@@ -556,8 +483,8 @@ private:
         std::optional<clock::time_point> next;
         if (!delayed_.empty())
             next = first_due();
-        if (rate_started_ > 0 && waiting() > units_ && !is_paused_)
-            next = next ? std::min(*next, rate_ends_) : rate_ends_;
+        if (const auto end = limit_.period_end(); end && waiting_.size() > units_ && !is_paused_)
+            next = next ? std::min(*next, *end) : *end;
         set_timer(next);
     }
 
@@ -606,22 +533,14 @@ private:
     std::size_t units_ = 0;
     job_id last_id_ = 0;
     std::uint64_t last_token_ = 0;
-    std::uint64_t turn_ = 0;
     bool is_paused_ = false;
-    // A job moves from one map to another with its node, so only a push allocates. The keys are an
-    // order within a level, the time at which a job becomes due, the token, and the id.
-    std::array<job_map, 3> waiting_;
-    job_map delayed_;
-    job_map active_;
-    job_map dead_;
-    std::int64_t first_place_ = 0;
-    std::int64_t last_place_ = 0;
+    // The keys of the maps are the time at which a job becomes due, the token, and the id.
+    waiting_jobs<T> waiting_;
+    job_map<T> delayed_;
+    job_map<T> active_;
+    job_map<T> dead_;
     deduplication_ids names_;
-    // The starts of the present period, and its end. A period begins with its first start.
-    std::size_t rate_ = 0;
-    push_options::duration rate_period_{0};
-    std::size_t rate_started_ = 0;
-    clock::time_point rate_ends_;
+    start_limit limit_;
     // Null if its context has ended.
     std::unique_ptr<timer_type> timer_;
     std::optional<clock::time_point> timer_due_;
