@@ -161,8 +161,8 @@ public:
         /// afterwards.
         contribution_type& operator=(contribution_type&& other) noexcept
         {
-            reset();
-            record_ = std::move(other.record_);
+            contribution_type moved(std::move(other));
+            std::swap(record_, moved.record_);
             return *this;
         }
 
@@ -327,17 +327,16 @@ public:
          * process crashes; see @ref redis::monitor.
          *
          * @param member    a number of the state.
-         * @param amount    the amount to add; may be negative.
+         * @param amount    the amount to add; may be negative, also if the member has no sign.
          * @param condition belongs to this monitor; all its waiters are notified if the destructor
          *                  withdraws the contribution.
          * @throws system_error with @ref errc::wrong_object if the condition belongs to another monitor,
          *         with `boost::system::errc::result_out_of_range` if the sum does not fit its member.
          *         Then nothing has changed.
          */
-        template <detail::countable Number, class Class>
+        template <detail::countable Number, class Class, detail::countable Amount>
             requires std::derived_from<T, Class>
-        [[nodiscard]] contribution_type contribute(Number Class::* member,
-                                                   std::type_identity_t<Number> amount,
+        [[nodiscard]] contribution_type contribute(Number Class::* member, Amount amount,
                                                    condition_type& condition)
         {
             require_own(condition);

@@ -174,6 +174,35 @@ TURNSTILE_MONITOR_TEST(a_contribution_has_to_fit_its_member)
         });
 }
 
+TURNSTILE_MONITOR_TEST(an_amount_need_not_be_a_value_of_its_member)
+{
+    turnstile::test::monitor_test<Provider> t;
+    using section = typename decltype(t)::section;
+    using turnstile::test::account;
+    const auto out_of_range = [](const auto& e)
+    { return e.code() == boost::system::errc::result_out_of_range; };
+    t.run(
+        [&]() -> typename decltype(t)::task
+        {
+            co_await t.guarded.async_with(
+                [&](section& s)
+                {
+                    for (const int amount : {-1, 256, 300})
+                        BOOST_CHECK_EXCEPTION(
+                            (void)s.contribute(&account::visitors, amount, t.changed),
+                            turnstile::system_error, out_of_range);
+                    BOOST_TEST(s->visitors == 0);
+                    s->visitors = 200;
+                    auto mine = s.contribute(&account::visitors, -150, t.changed);
+                    BOOST_TEST(s->visitors == 50);
+                    auto& same = mine;
+                    mine = std::move(same);
+                    BOOST_TEST(s.withdraw(mine));
+                    BOOST_TEST(s->visitors == 200);
+                });
+        });
+}
+
 TURNSTILE_MONITOR_TEST(a_contribution_may_outlive_its_monitor)
 {
     turnstile::test::monitor_test<Provider> t;

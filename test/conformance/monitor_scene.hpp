@@ -20,6 +20,7 @@
 
 #include <boost/describe/class.hpp>
 #include <boost/test/unit_test.hpp>
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <support/backend_test.hpp>
@@ -35,9 +36,10 @@ struct account
 {
     int balance = 0;
     std::string log{};
+    std::uint8_t visitors = 0;
 };
 
-BOOST_DESCRIBE_STRUCT(account, (), (balance, log))
+BOOST_DESCRIBE_STRUCT(account, (), (balance, log, visitors))
 
 template <class Provider>
 struct monitor_test : backend_test<Provider>

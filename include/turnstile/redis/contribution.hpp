@@ -64,8 +64,8 @@ public:
     /// Withdraws the present contribution, then moves the other one; @p other is empty afterwards.
     contribution& operator=(contribution&& other) noexcept
     {
-        reset();
-        handle_ = std::move(other.handle_);
+        contribution moved(std::move(other));
+        std::swap(handle_, moved.handle_);
         return *this;
     }
 

@@ -5,6 +5,7 @@
 #ifndef TURNSTILE_REDIS_MONITOR_SECTION_HPP
 #define TURNSTILE_REDIS_MONITOR_SECTION_HPP
 
+#include <algorithm>
 #include <boost/asio/async_result.hpp>
 #include <boost/asio/deferred.hpp>
 #include <boost/throw_exception.hpp>
@@ -168,37 +169,38 @@ public:
      * @endcode
      *
      * @param member    a number of the state itself, not of a nested struct.
-     * @param amount    the amount to add; may be negative.
+     * @param amount    the amount to add; may be negative, also if the member has no sign.
      * @param condition of this monitor.
      * @throws system_error with `turnstile::errc::wrong_object` if the condition belongs to another
      *         monitor, `turnstile::errc::empty_guard` if the lock is no longer held,
-     *         `turnstile::errc::invalid_count` if the negated amount does not fit into 64 bits,
+     *         `turnstile::errc::invalid_count` if the amount or the negated amount does not fit into
+     *         64 bits with a sign,
      *         `boost::system::errc::result_out_of_range` if the sum does not fit its member, or if the
-     *         server could not undo the contribution, because the sum is 2^63 or more; a
+     *         server could not undo the contribution, because the number or the sum is 2^63 or
+     *         more; a
      *         redis_error with `errc::bad_state` if the member is not described. Then nothing has
      *         changed.
      * @par Round trips
      * None of its own: the command that ends the section, or a wait's, makes the contribution. While it
      * lasts, one command per third of the lease renews all contributions of the session.
      */
-    template <detail::whole_number Number, class Class>
+    template <detail::whole_number Number, class Class, detail::whole_number Amount>
         requires std::derived_from<T, Class>
-    [[nodiscard]] contribution_type contribute(Number Class::* member,
-                                               std::type_identity_t<Number> amount,
+    [[nodiscard]] contribution_type contribute(Number Class::* member, Amount amount,
                                                condition_type& condition)
     {
         if (!detail::is_of(*condition.condition_, *origin_->lock))
             boost::throw_exception(system_error(turnstile::errc::wrong_object));
         Number T::* const of_state = member;
         const auto number = static_cast<std::int64_t>(amount);
-        if ((std::is_unsigned_v<Number> && number < 0) ||
+        if ((std::is_unsigned_v<Amount> && number < 0) ||
             number == std::numeric_limits<std::int64_t>::min())
             boost::throw_exception(system_error(turnstile::errc::invalid_count));
         auto made = detail::make_contribution(*condition.condition_, owned_->current(),
                                               detail::field_of_member<T>(of_state), number);
         const Number sum = turnstile::detail::sum_of(of_state, value_.*of_state, number);
         if constexpr (std::is_unsigned_v<Number>)
-            detail::check_can_be_undone(*made, sum);
+            detail::check_can_be_undone(*made, std::max(value_.*of_state, sum));
         pending_.contribute(made);
         value_.*of_state = sum;
         return contribution_type(std::move(made));
