@@ -141,12 +141,12 @@ public:
     [[nodiscard]] std::optional<duration> timeout() const noexcept { return timeout_; }
 
     /// The error with which a push with these options fails: @ref errc::invalid_count for the
-    /// number of attempts, @ref errc::invalid_duration for a duration, @ref errc::invalid_payload
+    /// number of attempts or a priority that does not exist, @ref errc::invalid_duration for a duration, @ref errc::invalid_payload
     /// for the deduplication id, or none.
     [[nodiscard]] error_code check() const noexcept
     {
         const duration zero(0);
-        if (attempts_ < 1)
+        if (attempts_ < 1 || priority_ < job_priority::high || priority_ > job_priority::low)
             return errc::invalid_count;
         for (const duration each : {delay_, backoff_first_, backoff_most_, window_})
             if (each < zero || each > longest)

@@ -399,6 +399,11 @@ TURNSTILE_JOB_TEST(invalid_input_is_rejected)
                 BOOST_TEST(std::get<0>(co_await t.queue.async_push(
                                "a", push_options().attempts(attempts), asio::as_tuple)) ==
                            make_error_code(errc::invalid_count));
+            for (const int each : {-1, 3, 1000})
+                BOOST_TEST(
+                    std::get<0>(co_await t.queue.async_push(
+                        "a", push_options().priority(static_cast<turnstile::job_priority>(each)),
+                        asio::as_tuple)) == make_error_code(errc::invalid_count));
             const auto more = push_options::longest + 1ms;
             for (const push_options& each :
                  {push_options().delay(-1ms), push_options().delay(more),
