@@ -5,7 +5,6 @@
 #ifndef TURNSTILE_JOB_HPP
 #define TURNSTILE_JOB_HPP
 
-#include <algorithm>
 #include <boost/asio/async_result.hpp>
 #include <boost/asio/cancellation_signal.hpp>
 #include <boost/asio/deferred.hpp>
@@ -175,7 +174,8 @@ public:
      * @brief Reports that the job is done. The object is empty afterwards. It must not be moved or
      * destroyed before the operation is started.
      *
-     * The queue accepts this once for each job.
+     * The queue accepts this once for each job. While the operation is being started, no other thread
+     * may destroy the context of the queue's executor.
      *
      * @par Completion Signature
      * @code void(error_code) @endcode
@@ -210,7 +210,8 @@ public:
                   boost::asio::deferred_t>
     auto async_fail(std::string error, CompletionToken&& token = {})
     {
-        error.resize(std::min(error.size(), max_error));
+        if (error.size() > max_error)
+            error = error.substr(0, max_error);
         return grant_type::async_fail(grant_, std::move(error),
                                       std::forward<CompletionToken>(token));
     }
