@@ -85,7 +85,7 @@ public:
 
     /// Constructs a condition of a mutex.
     explicit condition(Mutex& mutex)
-        : executor_(mutex.get_executor())
+        : executor_(detail::state_access::state(mutex).kept())
         , state_(&detail::state_access::state(mutex))
         , core_(state_->add_condition())
     {

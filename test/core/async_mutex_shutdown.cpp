@@ -464,6 +464,35 @@ BOOST_AUTO_TEST_CASE(a_strand_and_all_that_uses_it_end_in_any_order)
     } while (std::ranges::next_permutation(order).found);
 }
 
+template <class Executor, class Executors>
+void check_condition_of_a_mutex_without_a_context(Executors make)
+{
+    asio::io_context mine;
+    auto context = std::make_unique<asio::io_context>();
+    turnstile::basic_async_mutex<Executor> mutex(make(*context));
+    context.reset();
+    turnstile::condition changed(mutex);
+    bool is_told = false;
+    auto guard = mutex.try_lock();
+    changed.async_wait(*guard, asio::bind_executor(mine,
+                                                   [&](const turnstile::error_code& error)
+                                                   {
+                                                       BOOST_TEST(!error);
+                                                       is_told = true;
+                                                   }));
+    changed.notify_one();
+    mine.run();
+    BOOST_TEST(is_told);
+}
+
+BOOST_AUTO_TEST_CASE(a_condition_may_be_made_when_the_context_of_the_mutex_is_gone)
+{
+    const auto strand = [](asio::io_context& context) { return asio::make_strand(context); };
+    check_condition_of_a_mutex_without_a_context<asio::any_io_executor>(strand);
+    check_condition_of_a_mutex_without_a_context<asio::strand<asio::io_context::executor_type>>(
+        strand);
+}
+
 BOOST_AUTO_TEST_CASE(a_mutex_serves_other_contexts_when_that_of_its_strand_is_gone)
 {
     asio::io_context mine;

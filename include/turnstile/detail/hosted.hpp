@@ -31,6 +31,9 @@ public:
     /// The executor. The public object must exist.
     [[nodiscard]] const executor_type& executor() const noexcept { return executor_.get(); }
 
+    /// The executor, with which a further public object can be constructed.
+    [[nodiscard]] const kept_executor<Executor>& kept() const noexcept { return executor_; }
+
     /// The executor, or the system executor if the public object or the executor's context has been
     /// destroyed. The plain executor of an io_context is returned even after the end of its context,
     /// and must not be used then.

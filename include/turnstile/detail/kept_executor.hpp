@@ -35,19 +35,18 @@ public:
     explicit kept_executor(Executor executor)
         : executor_(std::move(executor))
     {
-        // The plain executor of an io_context may outlive it, and the system executor has no state.
-        // A look at the context of the latter would start the threads of that.
-        if (std::is_same_v<Executor, boost::asio::system_executor> ||
-            plain_context_of(executor_) != nullptr)
-            return;
-        if (auto* context = context_of(executor_))
-        {
-            remains_ = std::make_unique<remains>();
-            join(*context);
-        }
+        watch();
     }
 
-    kept_executor(const kept_executor&) = delete;
+    /// Keeps a copy, unless the context has ended.
+    kept_executor(const kept_executor& other)
+        : context_guest()
+        , executor_(other.executor_)
+        , is_gone_(other.is_gone_)
+    {
+        watch();
+    }
+
     kept_executor& operator=(const kept_executor&) = delete;
 
     ~kept_executor() { quit(); }
@@ -72,6 +71,21 @@ public:
     }
 
 private:
+    void watch()
+    {
+        // The plain executor of an io_context may outlive it, and the system executor has no state.
+        // A look at the context of the latter would start the threads of that. A moved-from executor may
+        // still name its context.
+        if (is_gone_ || std::is_same_v<Executor, boost::asio::system_executor> ||
+            plain_context_of(executor_) != nullptr)
+            return;
+        if (auto* context = context_of(executor_))
+        {
+            remains_ = std::make_unique<remains>();
+            join(*context);
+        }
+    }
+
     struct remains final : context_remains
     {
         std::optional<Executor> executor;
