@@ -163,7 +163,8 @@ public:
             if (!self.state_->arrive_and_drop())
                 attempt.result = detail::outcome::no_participants;
         };
-        return detail::start_call(*this, drop, std::forward<CompletionToken>(token));
+        return detail::start_call(*this, drop, std::forward<CompletionToken>(token),
+                                  "barrier::async_arrive_and_drop");
     }
 
 private:

@@ -192,7 +192,8 @@ public:
     {
         auto count_down = [n](basic_latch& self, detail::attempt_base& attempt) noexcept
         { attempt.result = state_count_down(*self.state_, n); };
-        return detail::start_call(*this, count_down, std::forward<CompletionToken>(token));
+        return detail::start_call(*this, count_down, std::forward<CompletionToken>(token),
+                                  "latch::async_count_down");
     }
 
     /// Counts one arrival; see the other overload.

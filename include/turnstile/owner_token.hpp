@@ -14,8 +14,9 @@ namespace turnstile {
  * @brief Identifies the holder of a lock: the number of the grant.
  *
  * The number rises with each grant of a lock. So a token is never issued twice, and a stale token
- * is always recognized. A token is a plain value, which may be copied, printed and sent; it has an
- * effect only in a call of the lock that issued it. A default-constructed token is empty.
+ * is always recognized. A token is a plain value, which may be copied, printed and sent. It does not
+ * name its lock: another lock whose present grant has the same number takes it for its own. A
+ * default-constructed token is empty.
  *
  * @par Thread safety
  * Distinct objects: Safe. Shared objects: Unsafe.
