@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <set>
 #include <string>
 #include <utility>
 #include <variant>
@@ -74,6 +75,23 @@ BOOST_AUTO_TEST_CASE(a_parked_attempt_sends_nothing)
     const attempt_id third = want();
     BOOST_TEST(sent() == "");
     BOOST_TEST(machine.phase_name(third) == "parked");
+}
+
+BOOST_AUTO_TEST_CASE(parked_attempts_fail_with_their_envoy)
+{
+    const attempt_id envoy = want();
+    answer(queued(5, 3s));
+    const attempt_id parked = want();
+    const attempt_id other = want();
+    pass(3100ms);
+    BOOST_TEST(sent() == "nudge");
+    refuse("NOPERM no permission");
+    BOOST_TEST_REQUIRE(events.size() == 3U);
+    std::set<attempt_id> over;
+    for (const auto& each : events)
+        over.insert(std::get<failed>(each).attempt);
+    BOOST_TEST((over == std::set<attempt_id>{envoy, parked, other}));
+    BOOST_TEST(sent() == "cancel");
 }
 
 BOOST_AUTO_TEST_CASE(each_hand_over_has_its_own_token)

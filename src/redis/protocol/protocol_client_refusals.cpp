@@ -90,7 +90,9 @@ void protocol_client::retry_at_once()
 /// Ends the waiters of a lock, because the server refuses to look for an expired lease.
 void protocol_client::fail_waiters(lock_state& lock, std::string_view text)
 {
-    // Each of them leaves the list.
+    // Each of them leaves its list. The parked ones end first: another one would take the place of an envoy that ends.
+    while (!lock.parked.empty())
+        end_with(attempts_.at(*lock.parked.begin()), attempt_failure::refused, text);
     while (!lock.waiters.empty())
     {
         attempt& each = attempts_.at(lock.waiters.begin()->second.begin()->second);
