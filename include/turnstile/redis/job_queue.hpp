@@ -5,6 +5,7 @@
 #ifndef TURNSTILE_REDIS_JOB_QUEUE_HPP
 #define TURNSTILE_REDIS_JOB_QUEUE_HPP
 
+#include <algorithm>
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/async_result.hpp>
 #include <boost/asio/deferred.hpp>
@@ -103,13 +104,13 @@ public:
      *
      * @param session     its executor is the fallback executor.
      * @param name        1 to 65,536 arbitrary bytes. Objects of different kinds may have the same name.
-     * @param max_payload the largest payload in bytes, as it is stored; up to 511 MiB, see
-     *                    @ref default_max_payload.
+     * @param max_payload the largest payload in bytes, as it is stored; see @ref default_max_payload. More
+     *                    than 511 MiB means 511 MiB, because the server accepts no larger commands.
      * @throws system_error with `errc::invalid_name`.
      */
     job_queue(session& session, std::string_view name,
               std::size_t max_payload = default_max_payload)
-        : max_payload_(max_payload)
+        : max_payload_(std::min(max_payload, std::size_t{511} * 1024 * 1024))
         , queue_(detail::make_job_queue(
               session, name, [](std::string text) -> std::shared_ptr<const void>
               { return std::make_shared<T>(detail::job_payload<T>::read(std::move(text))); }))
