@@ -71,7 +71,7 @@ public:
      *
      * @param session      its executor is the fallback executor. Its lease applies to arrivals.
      * @param name         1 to 65,536 arbitrary bytes. Objects of different kinds may have the same name.
-     * @param participants how many have to arrive; at least 1. Used only if the barrier does not exist yet.
+     * @param participants how many have to arrive; from 1 to 2^52 - 1. Used only if the barrier does not exist yet.
      * @throws system_error with `errc::invalid_name` or `turnstile::errc::invalid_count`.
      */
     barrier(session& session, std::string_view name, std::ptrdiff_t participants);

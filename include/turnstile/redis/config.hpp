@@ -174,7 +174,7 @@ struct config
     /// Supplies user and password for each attempt to connect, in place of the two members above. Use it for
     /// passwords that change while the program runs. Existing connections are not affected. May be empty.
     credentials_type credentials;
-    /// The number of the database, at least 0.
+    /// The number of the database, from 0 to 1,000,000.
     int database = 0;
     /// The first part of the name of each key and channel. No braces, white space or control characters.
     std::string prefix = "turnstile";
