@@ -81,3 +81,7 @@ endif()
 install(TARGETS turnstile_redis EXPORT turnstile_redis COMPONENT redis FILE_SET HEADERS COMPONENT redis)
 install(EXPORT turnstile_redis NAMESPACE turnstile:: FILE turnstileRedisTargets.cmake
         DESTINATION ${turnstile_cmake_dir} COMPONENT redis)
+
+# For turnstileConfig.cmake, which another build may have installed.
+file(CONFIGURE OUTPUT turnstileRedisBoost.cmake CONTENT "set(turnstile_redis_boost @Boost_VERSION_STRING@)\n" @ONLY)
+install(FILES ${CMAKE_CURRENT_BINARY_DIR}/turnstileRedisBoost.cmake DESTINATION ${turnstile_cmake_dir} COMPONENT redis)

@@ -26,7 +26,7 @@ fi
 if [[ $redis == ON ]]; then
   expect "$dir"/libturnstile-redis-dev_*_"$(dpkg --print-architecture)".deb \
     include/turnstile/redis/config.hpp 'lib/libturnstile_redis\..*' \
-    share/cmake/turnstile/turnstileRedisTargets.cmake
+    share/cmake/turnstile/turnstileRedisTargets.cmake share/cmake/turnstile/turnstileRedisBoost.cmake
 fi
 
 if [[ $service == 1 ]]; then
