@@ -5,6 +5,11 @@ if(Boost_VERSION_STRING VERSION_LESS TURNSTILE_REDIS_BOOST_MINIMUM)
   message(FATAL_ERROR "TURNSTILE_BUILD_REDIS needs Boost ${TURNSTILE_REDIS_BOOST_MINIMUM}, and ${Boost_DIR} has \
 ${Boost_VERSION_STRING}: set Boost_ROOT to a newer one")
 endif()
+if(turnstile_redis_lacks)
+  list(JOIN turnstile_redis_lacks ", " turnstile_redis_lacks)
+  message(FATAL_ERROR "TURNSTILE_BUILD_REDIS needs ${turnstile_redis_lacks}, which ${Boost_DIR} lacks: install all of \
+Boost, or the libraries redis, json and intrusive")
+endif()
 find_package(OpenSSL REQUIRED)
 find_package(fmt REQUIRED)
 

@@ -26,13 +26,24 @@ configure(${BUILD}/bare OFF ${nothing})
 list(TRANSFORM nothing REPLACE "ON$" "OFF")
 configure(${BUILD}/bare ${REDIS} ${nothing})
 
-# An older Boost, and a user who demands the backend.
-file(WRITE ${BUILD}/old_boost/BoostConfig.cmake "set(Boost_VERSION_STRING 1.90.0)\n")
-file(WRITE ${BUILD}/old_boost/BoostConfigVersion.cmake
-     "set(PACKAGE_VERSION 1.90.0)\nset(PACKAGE_VERSION_COMPATIBLE TRUE)\n")
-execute_process(COMMAND ${CMAKE_COMMAND} -S ${SOURCE} -B ${BUILD}/old -DBoost_DIR=${BUILD}/old_boost
-                        -DTURNSTILE_BUILD_REDIS=ON
-                OUTPUT_QUIET ERROR_VARIABLE error)
-if(NOT error MATCHES "TURNSTILE_BUILD_REDIS needs Boost")
-  message(FATAL_ERROR "The Redis backend is configured with Boost 1.90: ${error}")
-endif()
+# Boosts without the backend's libraries, and a user who demands the backend.
+function(refuse version expected)
+  set(boost ${BUILD}/boost_${version})
+  file(WRITE ${boost}/BoostConfig.cmake "set(Boost_VERSION_STRING ${version})\nset(Boost_INCLUDE_DIRS ${boost})
+add_library(Boost::headers INTERFACE IMPORTED)
+")
+  file(WRITE ${boost}/BoostConfigVersion.cmake
+       "set(PACKAGE_VERSION ${version})\nset(PACKAGE_VERSION_COMPATIBLE TRUE)\n")
+  file(WRITE ${boost}/boost/json/src.hpp "")
+  set(Boost_DIR ${boost})
+  configure(${BUILD}/default_${version} OFF)
+  execute_process(COMMAND ${CMAKE_COMMAND} -S ${SOURCE} -B ${BUILD}/demanded_${version} -DBoost_DIR=${boost}
+                          -DTURNSTILE_BUILD_REDIS=ON
+                  OUTPUT_QUIET ERROR_VARIABLE error)
+  if(NOT error MATCHES "TURNSTILE_BUILD_REDIS needs[ \n]+${expected}")
+    message(FATAL_ERROR "The Redis backend is configured with this Boost ${version}: ${error}")
+  endif()
+endfunction()
+
+refuse(1.90.0 "Boost")
+refuse(1.92.0 "boost/redis/src\\.hpp,[ \n]+boost/intrusive/list\\.hpp")
