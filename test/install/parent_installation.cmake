@@ -1,0 +1,24 @@
+# A project that contains and installs the library keeps its own documents.
+
+file(REMOVE_RECURSE ${BUILD})
+file(WRITE ${BUILD}/source/LICENSE "of the parent\n")
+file(WRITE ${BUILD}/source/CMakeLists.txt "cmake_minimum_required(VERSION 3.24)
+project(parent LANGUAGES CXX)
+include(GNUInstallDirs)
+install(FILES LICENSE DESTINATION \${CMAKE_INSTALL_DOCDIR})
+set(TURNSTILE_INSTALL ON)
+set(TURNSTILE_BUILD_REDIS OFF)
+add_subdirectory(${SOURCE} turnstile)
+")
+execute_process(COMMAND ${CMAKE_COMMAND} -S ${BUILD}/source -B ${BUILD}/build -DBoost_DIR=${Boost_DIR}
+                OUTPUT_QUIET COMMAND_ERROR_IS_FATAL ANY)
+execute_process(COMMAND ${CMAKE_COMMAND} --install ${BUILD}/build --prefix ${BUILD}/prefix
+                OUTPUT_QUIET COMMAND_ERROR_IS_FATAL ANY)
+
+file(READ ${BUILD}/prefix/share/doc/parent/LICENSE license)
+if(NOT license STREQUAL "of the parent\n")
+  message(FATAL_ERROR "The library replaces the LICENSE of the parent")
+endif()
+if(NOT EXISTS ${BUILD}/prefix/share/doc/turnstile/LICENSE)
+  message(FATAL_ERROR "The LICENSE of the library is not installed")
+endif()
