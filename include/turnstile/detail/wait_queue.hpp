@@ -447,10 +447,6 @@ protected:
     void unlock_and_drop_reference(std::uint64_t word) noexcept
     {
         const bool last = --references_ == 0;
-        // Read under the queue lock, under which a context that shuts down removes its link. If there is
-        // no link any more, its thread has unlocked the queue, which was its last use of the state. If
-        // there is one, destroy_when_possible() waits until that thread has finished.
-        was_linked_ = links_ != nullptr;
         unlock_queue(word);
         if (last)
             destroy_when_possible();
@@ -480,7 +476,8 @@ private:
 
     void destroy() noexcept override
     {
-        if (was_linked_)
+        // Also if the contexts have shut down since: their threads may still be in evict().
+        if (ever_linked_)
             context_registry::detach_all(*this);
         delete this;
     }
@@ -549,6 +546,7 @@ private:
                                      if (link_to(context) == nullptr)
                                      {
                                          link->next_of_queue = std::exchange(links_, link);
+                                         ever_linked_ = true;
                                          added = true;
                                      }
                                      unlock_queue(word);
@@ -582,8 +580,8 @@ private:
     /// Whether a grant keeps the state alive (locks). Otherwise, record_grant() gives the granted waiter a
     /// reference.
     bool counts_grants_ = false;
-    /// Whether there were links when the last reference was dropped.
-    bool was_linked_ = false;
+    /// Whether a link was ever added. Written under the queue lock.
+    bool ever_linked_ = false;
     std::shared_ptr<lock_watch> watch_;
     std::string name_;
 };
