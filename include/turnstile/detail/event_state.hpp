@@ -245,7 +245,7 @@ private:
     {
         for (waiter* w = parked_.front(); w != nullptr; w = w->next)
         {
-            w->pinned = true;
+            w->stage = waiter_stage::pinned;
             w->result = outcome::granted;
         }
         queue::unlock_queue(word);

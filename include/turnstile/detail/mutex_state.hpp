@@ -240,7 +240,7 @@ public:
         if ((word & orphaned) != 0)
         {
             w.result = outcome::aborted;
-            w.pinned = true;
+            w.stage = waiter_stage::ended;
             w.value = 0;
             w.has_reference = true;  // the reference that the guard had
             queue::unlock_queue(word & ~by_guard);
@@ -249,7 +249,7 @@ public:
         if (core.closed)
         {
             w.result = outcome::aborted;
-            w.pinned = true;
+            w.stage = waiter_stage::ended;
             w.value = grant;
             queue::unlock_queue(word);
             return true;
@@ -258,7 +258,7 @@ public:
         w.condition = &core;
         w.value = 0;
         waiter_chain ready;
-        if (w.withdrawn)
+        if (w.stage == waiter_stage::withdrawn_early)
             requeue(w);
         else
             queue::park_in(core.waiters, w);
@@ -450,9 +450,7 @@ private:
     void requeue(waiter& w) noexcept
     {
         forget_condition(w);
-        w.withdrawn = false;
-        w.pinned = true;
-        queue::park(w);
+        queue::pin(w);
     }
 
     /// Notifies the first waiter. It stays registered with the condition until it is delivered.
@@ -463,8 +461,7 @@ private:
             return;
         core.waiters.erase(*w);
         w->result = outcome::granted;
-        w->pinned = true;
-        queue::park(*w);
+        queue::pin(*w);
     }
 
     void pass_notification(waiter& w) noexcept

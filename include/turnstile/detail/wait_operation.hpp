@@ -18,6 +18,7 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/recycling_allocator.hpp>
 #include <boost/asio/require.hpp>
+#include <boost/assert.hpp>
 #include <concepts>
 #include <memory>
 #include <source_location>
@@ -200,6 +201,7 @@ void begin_delivery(Request& request, waiter& w) noexcept
 template <class Request>
 void undo_grant(Request& request, waiter& w) noexcept
 {
+    BOOST_ASSERT(w.stage == waiter_stage::ended);
     request.undo_grant(w);
     if (std::exchange(w.has_reference, false))
         w.queue->release_reference();

@@ -47,11 +47,11 @@
 // the object, see hosted.hpp. A release never resumes a waiter of the user. It destroys a handler only
 // if the context of the handler shuts down. It calls the hooks of a watch.
 //
-// Races. A waiter leaves the queue exactly once, under the queue lock: by a grant, a withdrawal
-// (cancellation, time-out), an eviction (its context shuts down) or the end of the object. The
-// thread that dequeues it pins it, and stores the result unless it is an eviction; a later withdrawal
-// sees this and does nothing. Only the delivery can still change the result: if the object has been
-// destroyed meanwhile, a lock that was granted is released, and the wait ends with an abort.
+// Races. The end of a wait is decided once, under the queue lock: by a grant, a withdrawal
+// (cancellation, time-out), an eviction (its context shuts down), the end of the object or, for a
+// condition's waiter, a notification. The deciding thread changes the stage of the waiter; a later
+// withdrawal sees this and does nothing. Only the delivery can still change the result: if the object
+// has been destroyed meanwhile, a lock that was granted is released, and the wait ends with an abort.
 //
 // Lifetime. The state lives on the heap. References (`references_`) keep it alive: the public object,
 // its conditions, and each waiter that has left the queue without a grant have one. Live grants (guards,
@@ -174,14 +174,14 @@ public:
     void grant_at_once(waiter& w) noexcept
     {
         record_grant(w);
-        w.pinned = true;
+        w.stage = waiter_stage::ended;
     }
 
-    /// Ends an unparked attempt with an error. Returns true. The queue lock is held.
+    /// Ends an unparked attempt without a grant. Returns true. The queue lock is held.
     bool fail_at_once(waiter& w, outcome o) noexcept
     {
         w.result = o;
-        w.pinned = true;
+        w.stage = waiter_stage::ended;
         refer(w);
         return true;
     }
@@ -191,14 +191,14 @@ public:
         watch_log log = start_log();
         std::uint64_t word = lock_queue();
         waiter_chain ready;
-        if (w.parked && !w.pinned)
+        if (w.stage == waiter_stage::parked)
         {
             end_wait(w, o, ready);
             word = settle(word, ready, log);
         }
-        else if (!w.pinned)
+        else if (w.stage == waiter_stage::starting)
         {
-            w.withdrawn = true;
+            w.stage = waiter_stage::withdrawn_early;
             w.result = o;
         }
         unlock_queue(word);
@@ -349,8 +349,7 @@ protected:
     /// its grant or by a reference. The queue lock is held.
     void record_grant(waiter& w) noexcept
     {
-        // A waiter that was pinned before, by a condition or a barrier, already has its result.
-        if (!w.pinned)
+        if (w.stage != waiter_stage::pinned)
             w.result = outcome::granted;
         if (!counts_grants_)
             refer(w);
@@ -381,14 +380,14 @@ protected:
 
     bool park_in(waiter_list& list, waiter& w) noexcept
     {
-        if (w.withdrawn)
+        if (w.stage == waiter_stage::withdrawn_early)
             return fail_at_once(w, w.result);
-        if (watch_ != nullptr) [[unlikely]]
-            w.since = watch_log::now();
-        w.parked = true;
-        list.push_back(w);
+        push(list, w, waiter_stage::parked);
         return false;
     }
+
+    /// Parks a waiter with a result at the end of the queue. The queue lock is held.
+    void pin(waiter& w) noexcept { push(parked_, w, waiter_stage::pinned); }
 
     void end_wait_in(waiter_list& list, waiter& w, outcome o, waiter_chain& ready) noexcept
     {
@@ -406,8 +405,7 @@ protected:
             if (each.link != &link)
                 continue;
             list.erase(each);
-            each.parked = false;
-            each.pinned = true;
+            each.stage = waiter_stage::evicted;
             refer(each);
             evicted.push_back(each);
         }
@@ -428,8 +426,7 @@ protected:
     /// Appends a dequeued waiter to those to be posted. The queue lock is held.
     void make_ready(waiter& w, waiter_chain& ready) noexcept
     {
-        w.parked = false;
-        w.pinned = true;
+        w.stage = waiter_stage::ended;
         if constexpr (Synchronization::is_thread_safe)
         {
             // A thread that runs the io_context of the waiter need not enter the gate: the context
@@ -458,6 +455,14 @@ protected:
     waiter_list parked_;
 
 private:
+    void push(waiter_list& list, waiter& w, waiter_stage stage) noexcept
+    {
+        if (watch_ != nullptr) [[unlikely]]
+            w.since = watch_log::now();
+        w.stage = stage;
+        list.push_back(w);
+    }
+
     BOOST_NOINLINE std::uint64_t lock_queue_slowly() noexcept
     {
         for (unsigned spins = 0;; ++spins)

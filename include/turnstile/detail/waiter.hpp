@@ -67,6 +67,22 @@ enum class outcome : std::uint8_t
     return errc::not_owner;
 }
 
+/// How far a waiter has come. Changes under the queue lock.
+enum class waiter_stage : std::uint8_t
+{
+    starting,
+    /// Withdrawn before it was parked. It can still be granted at once, but does not wait.
+    withdrawn_early,
+    parked,
+    /// In a queue, but too late to be withdrawn: it has its result, and waits for its grant. It comes from a condition,
+    /// or has passed a barrier.
+    pinned,
+    /// In no queue, with its result.
+    ended,
+    /// Dequeued because its context shuts down; without a valid result and without a grant.
+    evicted,
+};
+
 /// The part of an attempt that exists even if it never waits.
 struct attempt_base
 {
@@ -114,9 +130,7 @@ struct waiter : attempt_base
         link = nullptr;
         condition = nullptr;
         in_slot = nullptr;
-        parked = false;
-        pinned = false;
-        withdrawn = false;
+        stage = waiter_stage::starting;
         has_reference = false;
         gated = false;
     }
@@ -128,13 +142,7 @@ struct waiter : attempt_base
 
     // First, so that they use the padding of attempt_base.
 
-    /// Whether the waiter is in a queue.
-    bool parked;
-    /// Whether a withdrawal has no effect: the waiter has left the queue, or it comes from a condition and stays until
-    /// it is granted the lock.
-    bool pinned;
-    /// Whether the waiter was withdrawn before it was parked.
-    bool withdrawn;
+    waiter_stage stage;
     /// Whether the waiter holds a reference to the state until it is delivered.
     bool has_reference;
     /// Whether the thread that dequeued the waiter has entered the gate of its link.
