@@ -19,14 +19,15 @@
 
 // A wait with a time limit.
 //
-// It tries before it arms the timer, since arming costs more than acquiring a free lock. The timer
+// initiate_wait has tried before, since arming a timer costs more than acquiring a free lock. The timer
 // runs on the executor of the waiter, since the context of the object need not run. A time-out is a
 // withdrawal: it has no effect if the waiter has already been granted.
 
 namespace turnstile::detail {
 
 /// A parked attempt with a completion handler and a timer. It has two completions, that of the wait
-/// and that of the timer. The last one frees the operation and invokes the handler.
+/// and that of the timer. The last one to end destroys the operation, and invokes the handler if both have
+/// run.
 template <class Request, class Handler, class OwnExecutor, class Clock>
 class timed_waiter final
     : public handler_waiter<timed_waiter<Request, Handler, OwnExecutor, Clock>, Request, Handler>
@@ -41,12 +42,20 @@ public:
     /// The completion of the wait.
     void deliver()
     {
-        wait_completed_ = true;
         timer_.cancel();
-        completion_ended();
+        completion_ended(wait_ran);
     }
 
 private:
+    /// How a completion ended.
+    enum ending : unsigned
+    {
+        wait_ran = 1,
+        wait_destroyed = 2,
+        timer_ran = 4,
+        timer_destroyed = 8,
+    };
+
     /// The completion handler of the timer.
     class timer_completion
     {
@@ -70,7 +79,7 @@ private:
         ~timer_completion()
         {
             if (is_pending_)
-                operation_->drop();
+                operation_->completion_ended(timer_destroyed);
         }
 
         [[nodiscard]] executor_type get_executor() const noexcept
@@ -127,47 +136,37 @@ private:
     {
         // The queue still exists: until finish(), the waiter is in it or about to enter it, or has a grant or a
         // reference. After drop(), the queue may have been destroyed.
-        if (!error && !dropped_)
+        if (!error && endings_ != wait_destroyed)
             this->queue->withdraw(*this, outcome::not_granted);
-        completion_ended();
+        completion_ended(timer_ran);
     }
 
-    /// The two completions may run on two threads. The last one finishes the operation.
-    void completion_ended()
+    /// The wait will never be delivered.
+    void drop() noexcept { completion_ended(wait_destroyed); }
+
+    /// Called once for each completion; the two calls may run on two threads.
+    void completion_ended(ending how)
     {
-        if (completions_left_.fetch_sub(1, std::memory_order_acq_rel) != 1)
+        const unsigned endings = endings_.fetch_or(how, std::memory_order_acq_rel) | how;
+        if (endings == how)
             return;
-        if (dropped_)
-            return destroy_without_handler();
         [[maybe_unused]] const auto work = std::move(work_);
-        base::clear_slot();
-        base::finish();
-    }
-
-    /// Counts a completion that will never run. The handler will not be invoked.
-    void drop() noexcept
-    {
-        dropped_ = true;
-        if (completions_left_.fetch_sub(1, std::memory_order_acq_rel) == 1)
-            destroy_without_handler();
-    }
-
-    void destroy_without_handler() noexcept
-    {
+        if (endings == (wait_ran | timer_ran))
+        {
+            base::clear_slot();
+            return base::finish();
+        }
         canceller::detach(*this);
-        // If the completion of the wait was destroyed, abandon() has undone the grant.
-        if (wait_completed_)
+        // Only the completion of the timer was destroyed: nobody has used the grant.
+        if ((endings & wait_ran) != 0)
             detail::undo_grant(base::request_, *this);
-        [[maybe_unused]] const auto work = std::move(work_);
         base::destroy_with_handler();
     }
 
     timer_type timer_;
     /// Keeps the context running between the end of the timer and the delivery.
     work_executor<executor_type> work_;
-    std::atomic<int> completions_left_{2};
-    std::atomic<bool> dropped_{false};
-    bool wait_completed_ = false;
+    std::atomic<unsigned> endings_{0};
 };
 
 /// The common part of time limits, see no_limit.

@@ -245,8 +245,8 @@ private:
 };
 
 /// A parked attempt with a completion handler; allocated with the handler's allocator. @p Derived is
-/// the whole operation. It provides the executor of the handler, deliver(), and drop(): one of its
-/// completions will never run. If none is left, drop() destroys it without invoking the handler.
+/// the whole operation. It provides the executor of the handler, deliver(), and drop(): the waiter will
+/// never be delivered, so drop() destroys the operation without invoking the handler.
 template <class Derived, class Request, class Handler>
 class handler_waiter : public waiter
 {
