@@ -167,7 +167,7 @@ public:
         }
         else
         {
-            initiate_wait(request.queue().executor_or_system())(std::move(self), request, limit);
+            initiate_wait(request.state().executor_or_system())(std::move(self), request, limit);
         }
     }
 

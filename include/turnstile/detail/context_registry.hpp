@@ -191,7 +191,7 @@ private:
         while (waiter* w = evicted.pop_front())
         {
             wait_queue_base& queue = *w->queue;
-            w->completion->discard(*w);
+            w->functions->discard(*w);
             queue.release_reference();
         }
     }

@@ -84,7 +84,7 @@ public:
 
     void deliver()
     {
-        detail::begin_delivery(request_, *this);
+        accept_delivery(request_, *this);
         // Clears the cancellation slot, then resumes.
         take_resumer()();
     }
@@ -92,7 +92,7 @@ public:
     void abandon() noexcept
     {
         canceller::detach(*this);
-        detail::undo_grant(request_, *this);
+        abandon_delivery(request_, *this);
         // The destructor of the result destroys the coroutine, through its executor.
         take_resumer();
     }
@@ -100,8 +100,8 @@ public:
 private:
     void start_waiting()
     {
-        static constexpr completion_functions functions{&post, &discard, &locate};
-        prepare(functions, request_.queue());
+        static constexpr function_table table{&post, &discard, &locate};
+        prepare(table, request_.state());
         typename resumer::result_type nothing;  // Asio does not use the result object of a void()
         resumer_.emplace(frame_->detach_thread(), nothing);
         const Executor executor = resumer_->get_executor();

@@ -26,7 +26,7 @@ public:
     }
 
     [[nodiscard]] const auto& executor() const noexcept { return state_->executor(); }
-    [[nodiscard]] State& queue() const noexcept { return *state_; }
+    [[nodiscard]] State& state() const noexcept { return *state_; }
     [[nodiscard]] const std::source_location& location() const noexcept { return location_; }
 
     [[noreturn]] static void throw_error(const error_code& error, const attempt_base& /*attempt*/)

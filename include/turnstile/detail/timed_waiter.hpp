@@ -159,7 +159,7 @@ private:
         canceller::detach(*this);
         // Only the completion of the timer was destroyed: nobody has used the grant.
         if ((endings & wait_ran) != 0)
-            detail::undo_grant(base::request_, *this);
+            abandon_delivery(base::request_, *this);
         base::destroy_with_handler();
     }
 

@@ -38,22 +38,22 @@
 //
 //   result_type                       the result besides an error; may be void
 //   executor()                        the fallback executor
-//   queue()                           the queue in which the attempt may be parked
+//   state()                           the state in whose queue the attempt may be parked
 //   try_start(attempt_base&)          tries without waiting; true if the attempt has ended
 //   start(waiter&, context*)          tries, else parks the waiter; true if the attempt has ended
 //   begin_delivery(waiter&)           the waiter is about to be delivered, on its executor. If the
 //                                     object has been destroyed, releases a grant: the attempt is
 //                                     aborted
 //   finish(attempt_base&) -> result   the result of an attempt that ended without an error
-//   undo_grant(attempt_base&)         the attempt was granted, but its operation can never be
-//                                     delivered. If the parameter is a waiter&, it is called only
-//                                     for attempts that became a waiter
+//   undo_grant(attempt_base&)         the attempt has ended, but can never be delivered: undoes its
+//                                     grant, if it has one. If the parameter is a waiter&, it is called
+//                                     only for attempts that became a waiter
 //   is_consuming()                    optional; true for an automatic event: an attempt with a
 //                                     completion handler then becomes a waiter without a try, since
 //                                     only a waiter can undo its grant
 //   throw_error(error, attempt_base&) throws the exception of co_await for an error
 //   location()                        where the operation was started
-//   never_waits                       true if try_start() always ends the attempt; queue(), start(),
+//   never_waits                       true if try_start() always ends the attempt; state(), start(),
 //                                     begin_delivery(), undo_grant() and location() are not needed
 //                                     then
 //
@@ -189,17 +189,17 @@ void post_to(const Executor& executor, const waiter& w, Completion&& completion)
 /// The first step of each delivery, on the waiter's executor. Also drops the waiter's reference to the
 /// state, if it has one. A granted lock has none: the grant keeps the state alive.
 template <class Request>
-void begin_delivery(Request& request, waiter& w) noexcept
+void accept_delivery(Request& request, waiter& w) noexcept
 {
     request.begin_delivery(w);
     if (std::exchange(w.has_reference, false))
         w.queue->release_reference();
 }
 
-/// Undoes the grant of a waiter that will never be delivered, because its context shuts down. Also drops
-/// the waiter's reference to the state, if it has one.
+/// The waiter has ended, but its context shuts down: undoes its grant, and drops its reference to the
+/// state, if it has one.
 template <class Request>
-void undo_grant(Request& request, waiter& w) noexcept
+void abandon_delivery(Request& request, waiter& w) noexcept
 {
     BOOST_ASSERT(w.stage == waiter_stage::ended);
     request.undo_grant(w);
@@ -207,21 +207,21 @@ void undo_grant(Request& request, waiter& w) noexcept
         w.queue->release_reference();
 }
 
-/// The posted completion of an operation; it owns the operation. If it is destroyed without being
-/// invoked, it releases the grant.
-template <class Operation>
+/// The posted completion of a waiter; it owns the waiter. If it is destroyed without being invoked, it
+/// undoes the grant.
+template <class Waiter>
 class delivery
 {
 public:
-    using allocator_type = typename Operation::allocator_type;
+    using allocator_type = typename Waiter::allocator_type;
 
-    explicit delivery(Operation& operation) noexcept
-        : operation_(&operation)
+    explicit delivery(Waiter& w) noexcept
+        : waiter_(&w)
     {
     }
 
     delivery(delivery&& other) noexcept
-        : operation_(std::exchange(other.operation_, nullptr))
+        : waiter_(std::exchange(other.waiter_, nullptr))
     {
     }
 
@@ -229,19 +229,16 @@ public:
 
     ~delivery()
     {
-        if (operation_ != nullptr)
-            operation_->abandon();
+        if (waiter_ != nullptr)
+            waiter_->abandon();
     }
 
-    [[nodiscard]] allocator_type get_allocator() const noexcept
-    {
-        return operation_->get_allocator();
-    }
+    [[nodiscard]] allocator_type get_allocator() const noexcept { return waiter_->get_allocator(); }
 
-    void operator()() { std::exchange(operation_, nullptr)->deliver(); }
+    void operator()() { std::exchange(waiter_, nullptr)->deliver(); }
 
 private:
-    Operation* operation_;
+    Waiter* waiter_;
 };
 
 /// A parked attempt with a completion handler; allocated with the handler's allocator. @p Derived is
@@ -286,7 +283,7 @@ public:
     void abandon() noexcept
     {
         canceller::detach(*this);
-        detail::undo_grant(request_, *this);
+        abandon_delivery(request_, *this);
         whole(*this).drop();
     }
 
@@ -297,8 +294,8 @@ protected:
         , handler_(std::move(handler))
     {
         plain_context = plain_context_of(boost::asio::get_associated_executor(handler_, executor));
-        static constexpr completion_functions functions{&post, &discard, &locate};
-        prepare(functions, request_.queue());
+        static constexpr function_table table{&post, &discard, &locate};
+        prepare(table, request_.state());
     }
 
     ~handler_waiter() = default;
@@ -325,7 +322,7 @@ protected:
     /// handler's executor out, so the context does not run out of work meanwhile.
     void finish()
     {
-        detail::begin_delivery(request_, *this);
+        accept_delivery(request_, *this);
         with_result(request_, *this,
                     [this]<class... Args>(const error_code& error, Args&&... yield)
                     {

@@ -176,7 +176,7 @@ inline void post_all(waiter_chain& ready) noexcept
     {
         // The waiter may be resumed and destroyed before post() returns.
         context_link* link = w->gated ? w->link : nullptr;
-        w->completion->post(*w);
+        w->functions->post(*w);
         if (link != nullptr)
             link->posting.leave();
     }

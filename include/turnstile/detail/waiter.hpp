@@ -105,8 +105,8 @@ struct attempt_base
  */
 struct waiter : attempt_base
 {
-    /// The functions that end the operation that embeds the waiter.
-    struct completion_functions
+    /// The functions of the class that embeds the waiter.
+    struct function_table
     {
         /// Posts the completion to the waiter's executor.
         void (*post)(waiter&) noexcept;
@@ -123,9 +123,9 @@ struct waiter : attempt_base
     waiter& operator=(const waiter&) = delete;
 
     /// Must be called before the waiter is parked.
-    void prepare(const completion_functions& functions, wait_queue_base& where) noexcept
+    void prepare(const function_table& table, wait_queue_base& where) noexcept
     {
-        completion = &functions;
+        functions = &table;
         queue = &where;
         link = nullptr;
         condition = nullptr;
@@ -137,7 +137,7 @@ struct waiter : attempt_base
 
     [[nodiscard]] std::source_location location() const noexcept
     {
-        return completion->location(*this);
+        return functions->location(*this);
     }
 
     // First, so that they use the padding of attempt_base.
@@ -150,7 +150,7 @@ struct waiter : attempt_base
 
     waiter* next;
     waiter* prev;
-    const completion_functions* completion;
+    const function_table* functions;
     wait_queue_base* queue;
     /// The link of the waiter's context; null if the executor has no context.
     context_link* link;
