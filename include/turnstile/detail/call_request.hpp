@@ -58,7 +58,7 @@ private:
     const char* name_;
 };
 
-/// Starts such a request with a token; returns the operation for `deferred`.
+/// Starts such a request with a token, or leaves the start to co_await.
 template <class Result = void, class Object, class Call, class CompletionToken>
 auto start_call(Object& object, Call call, CompletionToken&& token, const char* name = nullptr)
 {

@@ -13,14 +13,13 @@
 #include <utility>
 #include <vector>
 
-// Which contexts have waiters in which queues.
+// Which contexts may have waiters in which queues.
 //
 // A context may be destroyed while its coroutines are parked in the queue of an object that lives
 // on, perhaps used by other contexts and threads. Asio notifies the services of a context of its
-// shutdown. So each context has one service that knows every queue in which its waiters have been
-// parked. A `context_link` represents a pair of a context and a queue. It is created when the first
-// waiter of the context is parked in the queue; each later waiter compares the pointers of the
-// queue's links.
+// shutdown. So each context has one service that knows every queue in which its operations have tried
+// to wait. A `context_link` represents a pair of a context and a queue. The first attempt creates it;
+// each later one compares the pointers of the queue's links.
 //
 // The service also notifies its guests, objects that store an executor or a timer, of the shutdown.
 //
@@ -87,6 +86,7 @@ public:
     context_registry(const context_registry&) = delete;
     context_registry& operator=(const context_registry&) = delete;
 
+    /// Evicts again: handlers that other services destroyed after shutdown() may have started waits.
     ~context_registry() override { evict_all(); }
 
     /// Creates a link. The caller holds no lock, and has seen that the pair has no link.
@@ -105,7 +105,7 @@ public:
             link.registry->push(link);
     }
 
-    /// Removes all links of a queue that is about to be destroyed.
+    /// Removes all links of a state that is about to be destroyed.
     static void detach_all(wait_queue_base& queue) noexcept
     {
         while (!detach_idle(queue))
@@ -177,6 +177,7 @@ private:
                 left->next = std::exchange(remains, left);
             }
         }
+        // From here on, user code may run: the logs call hooks, and handlers and executors are destroyed.
         logs.clear();
         post_all(ready);
         while (context_link* link = links)
@@ -187,7 +188,6 @@ private:
         }
         while (remains != nullptr)
             delete std::exchange(remains, remains->next);
-        // Runs user code: the destructors of handlers.
         while (waiter* w = evicted.pop_front())
         {
             wait_queue_base& queue = *w->queue;

@@ -17,9 +17,9 @@
 // co_await of a wait_operation in an awaitable<>.
 //
 // For any other operation, Asio makes a completion handler of the coroutine, and the operation
-// allocates memory for it. The awaiters below first try without suspending. If that fails, a
-// frame_waiter becomes the waiter itself. It lives in the coroutine frame, so no memory is allocated
-// for the waiter. docs/design.md lists the internals of Asio that this uses.
+// allocates memory for it. The awaiters below first try without suspending. An awaiter without a time
+// limit is also the waiter. It lives in the coroutine frame, so no memory is allocated for the waiter.
+// docs/design.md lists the internals of Asio that this uses.
 
 namespace turnstile::detail {
 
@@ -93,7 +93,7 @@ public:
     {
         canceller::detach(*this);
         abandon_delivery(request_, *this);
-        // The destructor of the result destroys the coroutine, through its executor.
+        // The returned resumer destroys the coroutine, through its executor.
         take_resumer();
     }
 

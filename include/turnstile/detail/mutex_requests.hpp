@@ -23,7 +23,7 @@
 
 namespace turnstile::detail {
 
-/// The content of a local mutex's guard: the mutex's state and a grant, or nothing.
+/// The content of a local mutex's guard: the mutex's state and the value of a grant, or nothing.
 template <class State>
 class local_grant
 {
@@ -71,6 +71,7 @@ public:
             std::exchange(state_, nullptr)->unlock(grant_);
     }
 
+    /// Only local grants have this function, which lock_guard::unlock() requires.
     void unlock_now() noexcept { unlock(); }
 
     [[nodiscard]] owner_token disown() noexcept
@@ -81,7 +82,7 @@ public:
         return owner_token(State::number(grant_));
     }
 
-    /// Empties the grant without releasing the lock. Returns the word of the grant.
+    /// Empties the grant without releasing the lock. Returns its value.
     [[nodiscard]] std::uint64_t detach() noexcept
     {
         state_ = nullptr;

@@ -106,7 +106,7 @@ public:
 
     [[nodiscard]] bool is_locked() const noexcept { return (word_.peek() & locked) != 0; }
 
-    /// Acquires the lock for a guard if it is free. Writes the grant.
+    /// Acquires the lock for a guard if it is free. @p grant is valid only if it does.
     BOOST_FORCEINLINE bool try_lock(std::uint64_t& grant,
                                     const std::source_location& location) noexcept
     {

@@ -105,6 +105,7 @@ public:
             std::exchange(state_, nullptr)->release_permit(std::exchange(units_, 0));
     }
 
+    /// Only local permits have this function, which permit::release() requires.
     void release_now() noexcept { release(); }
 
     [[nodiscard]] auto get_executor() const

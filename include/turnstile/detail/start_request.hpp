@@ -12,7 +12,7 @@
 
 namespace turnstile::detail {
 
-/// Starts a request with a token; returns the operation for `deferred`.
+/// Starts a request with a token, or leaves the start to co_await.
 template <class Request, class CompletionToken, class Limit = no_limit>
 auto start_request(const Request& request, CompletionToken&& token, const Limit& limit = Limit())
 {

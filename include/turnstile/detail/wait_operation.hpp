@@ -39,7 +39,8 @@
 //   result_type                       the result besides an error; may be void
 //   executor()                        the fallback executor
 //   state()                           the state in whose queue the attempt may be parked
-//   try_start(attempt_base&)          tries without waiting; true if the attempt has ended
+//   try_start(attempt_base&)          tries without waiting; true if the attempt has ended: it is
+//                                     granted or refused
 //   start(waiter&, context*)          tries, else parks the waiter; true if the attempt has ended
 //   begin_delivery(waiter&)           the waiter is about to be delivered, on its executor. If the
 //                                     object has been destroyed, releases a grant: the attempt is

@@ -54,10 +54,10 @@
 // has been destroyed meanwhile, a lock that was granted is released, and the wait ends with an abort.
 //
 // Lifetime. The state lives on the heap. References (`references_`) keep it alive: the public object,
-// its conditions, and each waiter that has left the queue without a grant have one. Live grants (guards,
-// permits, undelivered grants) keep it alive, too, but are not counted as references while the public
-// object exists: the primitive knows their number from its own state, at no extra cost. When the public
-// object is destroyed, they become references. The last reference deletes the state.
+// each condition, each wait for a predicate, and each dequeued waiter without a counted grant have one.
+// Live grants of locks (guards, permits, undelivered grants) keep it alive, too, but are not counted as
+// references while the public object exists: the primitive knows their number from its own state, at no
+// extra cost. When the public object is destroyed, they become references. The last one deletes the state.
 
 namespace turnstile::detail {
 

@@ -44,7 +44,8 @@ private:
     std::atomic<std::uint32_t> inside_{0};
 };
 
-/// A pair of a queue and a context that has parked waiters in it.
+/// A pair of a queue and a context whose operations have tried to wait in it. Exists until one of the two
+/// ends.
 struct context_link
 {
     boost::asio::execution_context* context;
@@ -55,7 +56,7 @@ struct context_link
     context_link* prev_of_context = nullptr;
     /// A thread that dequeues a waiter enters the gate under the queue lock, and leaves it after it
     /// has posted the waiter. Until then, neither the shutdown of the context nor the destruction
-    /// of the queue completes. A thread that runs the waiter's own io_context does without.
+    /// of the state completes. A thread that runs the waiter's own io_context does without.
     gate posting{};
 };
 

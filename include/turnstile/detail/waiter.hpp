@@ -86,7 +86,7 @@ enum class waiter_stage : std::uint8_t
 /// The part of an attempt that exists even if it never waits.
 struct attempt_base
 {
-    /// The request (units, mode) while the attempt waits; the grant afterwards.
+    /// Before the grant, the units or the mode that the attempt requests; afterwards its grant.
     std::uint64_t value = 0;
     /// Initially `granted`, so that a try that succeeds need not write it.
     outcome result = outcome::granted;
