@@ -160,6 +160,44 @@ BOOST_AUTO_TEST_CASE(a_release_to_a_permit_whose_repetition_is_refused_has_an_un
     BOOST_TEST(machine.attempt_count() == 0U);
 }
 
+// The refusal does not show whether the first copy of the release left the units outside.
+BOOST_AUTO_TEST_CASE(a_keep_for_good_whose_repetition_is_refused_has_an_unknown_outcome)
+{
+    const attempt_id id = want();
+    answer(own(fence, 15s));
+    events.clear();
+    machine.set_outside(now, id, 1);
+    release(id);
+    disconnect();
+    connect(2);
+    BOOST_TEST(sent() == "release");
+    refuse("NOPERM no permission");
+    BOOST_TEST((only<released>().result == release_result::unknown));
+    BOOST_TEST(machine.attempt_count() == 0U);
+}
+
+BOOST_AUTO_TEST_CASE(a_keep_for_good_whose_script_fails_inside_has_an_unknown_outcome)
+{
+    const attempt_id id = want();
+    answer(own(fence, 15s));
+    events.clear();
+    machine.set_outside(now, id, 1);
+    release(id);
+    refuse("NOPERM no permission script: abc, on @user_script:3.");
+    BOOST_TEST((only<released>().result == release_result::unknown));
+}
+
+BOOST_AUTO_TEST_CASE(a_keep_for_good_that_is_refused_at_once_keeps_nothing)
+{
+    const attempt_id id = want();
+    answer(own(fence, 15s));
+    events.clear();
+    machine.set_outside(now, id, 1);
+    release(id);
+    refuse("NOPERM no permission");
+    BOOST_TEST((only<released>().result == release_result::refused));
+}
+
 // --- the capacity -------------------------------------------------------------------------------
 
 BOOST_AUTO_TEST_CASE(another_capacity_ends_an_attempt_with_both_numbers)

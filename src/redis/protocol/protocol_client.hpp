@@ -303,6 +303,7 @@ private:
     void fail_waiters(lock_state& lock, std::string_view text);
     [[nodiscard]] local_time next_retry();
     void retry_at_once();
+    [[nodiscard]] static bool only_frees(const attempt& it);
     void on_refused_release(attempt& it, operation op, bool failed_inside, std::string_view text);
     void send_singly(const unanswered_command& sent);
     void on_refused_call(call_id id, std::string_view text);

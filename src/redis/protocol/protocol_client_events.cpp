@@ -85,9 +85,8 @@ void protocol_client::disconnected(local_time now)
     last_retry_ = {};
     for (auto& [id, each] : attempts_)
     {
-        // The server may have executed the release that takes the units, commits the changes or makes the permit.
-        if (each.current == phase::releasing && each.awaited_answer != 0 &&
-            (each.wants.takes || each.ending.commit || !each.units.heir.empty()))
+        // The server may have executed the release.
+        if (each.current == phase::releasing && each.awaited_answer != 0 && !only_frees(each))
             each.doubtful = true;
         each.awaited_answer = 0;
         each.pending_grant = {};

@@ -226,14 +226,20 @@ void protocol_client::on_refused(attempt& it, operation op, std::string_view tex
         timers_.set(timer::retry, it.id, it.retry_at, next_retry());
 }
 
+/// Whether the release of an attempt neither commits changes, nor makes a permit, nor leaves units outside. After an
+/// error, its outcome does not matter: the lease ends in any case.
+bool protocol_client::only_frees(const attempt& it)
+{
+    return !it.wants.takes && !it.ending.commit && it.units.heir.empty() && it.units.outside == 0;
+}
+
 void protocol_client::on_refused_release(attempt& it, operation op, bool failed_inside,
                                          std::string_view text)
 {
     // The refused command was sent before the release, which waits for its answer.
     if (op != operation::release && op != operation::commit)
         return proceed(it);
-    const bool only_frees = !it.wants.takes && !it.ending.commit && it.units.heir.empty();
-    const bool may_be_done = it.doubtful || (failed_inside && !only_frees);
+    const bool may_be_done = it.doubtful || (failed_inside && !only_frees(it));
     const auto reason = may_be_done ? attempt_failure::unknown : attempt_failure::refused;
     if (it.wants.takes)
         return end_with(it, reason, text);
