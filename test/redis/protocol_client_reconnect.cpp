@@ -122,6 +122,17 @@ BOOST_AUTO_TEST_CASE(a_nudge_that_was_refused_is_sent_again)
     BOOST_TEST(sent() == "nudge");
 }
 
+BOOST_AUTO_TEST_CASE(a_refused_nudge_ends_with_its_lock)
+{
+    const attempt_id id = wait(5, 3s);
+    pass(3100ms);
+    refuse("LOADING");
+    cancel(id);
+    answer(say(status::cancelled));
+    machine.close_lock(lock);
+    BOOST_TEST(!machine.next_tick());
+}
+
 // One command shows whether the server accepts commands again, so a client with many locks does not flood it.
 BOOST_AUTO_TEST_CASE(refused_commands_are_repeated_one_after_another)
 {
@@ -133,17 +144,83 @@ BOOST_AUTO_TEST_CASE(refused_commands_are_repeated_one_after_another)
     BOOST_TEST(sent() == "");
     pass(2ms);
     BOOST_TEST(sent() == "acquire");
-    pass(5ms);
-    BOOST_TEST(sent() == "acquire acquire");
     BOOST_TEST(commands[0].arguments[1] == "abc#1.1");
-    BOOST_TEST(commands[1].arguments[1] == "abc#1.2");
+    // The next one waits for the answer.
+    pass(1s);
+    BOOST_TEST(sent() == "acquire");
     refuse("NOREPLICAS Not enough good replicas to write.");
+    pass(4ms);
+    BOOST_TEST(sent() == "");
+    pass(1ms);
+    BOOST_TEST(sent() == "acquire");
+    BOOST_TEST(commands[0].arguments[1] == "abc#1.2");
     // The server accepts the second one, so the client sends all others.
     answer(queued(5, 15s));
-    pass(0s);
     BOOST_TEST(commands.size() == 29U);
-    BOOST_TEST(commands[0].arguments[1] == "abc#1.1");
-    BOOST_TEST(commands[28].arguments[1] == "abc#1.30");
+    BOOST_TEST(commands[0].arguments[1] == "abc#1.3");
+    BOOST_TEST(commands[28].arguments[1] == "abc#1.1");
+    // A command that is refused later waits as long as the first one.
+    answer(queued(6, 15s));
+    refuse("NOREPLICAS Not enough good replicas to write.");
+    pass(99ms);
+    BOOST_TEST(commands.size() == 27U);
+    pass(1ms);
+    BOOST_TEST(commands.size() == 28U);
+}
+
+// The commands of cancelled attempts leave no gaps in the order.
+BOOST_AUTO_TEST_CASE(cancelled_attempts_do_not_delay_the_repetitions_of_others)
+{
+    std::vector<attempt_id> attempts;
+    for (int i = 0; i < 100; ++i)
+        attempts.push_back(want());
+    for (int i = 0; i < 100; ++i)
+        refuse("MISCONF");
+    for (const attempt_id each : attempts)
+    {
+        cancel(each);
+        BOOST_TEST(sent() == "cancel");
+        refuse("MISCONF");
+    }
+    want();
+    refuse("MISCONF");
+    pass(100ms);
+    BOOST_TEST(sent() == "cancel");
+    answer(say(status::cancelled));
+    BOOST_TEST(commands.size() == 100U);
+    BOOST_TEST(std::string(name_of(commands[99].op)) == "acquire");
+}
+
+// The server may grant the lock although it refused the rest of the script.
+BOOST_AUTO_TEST_CASE(an_attempt_that_needs_no_repetition_does_not_delay_others)
+{
+    const attempt_id first = want();
+    refuse("MISCONF script: abc, on @user_script:3.");
+    lock = machine.open_lock(mutex_keys("t", "another"), {});
+    want();
+    refuse("MISCONF");
+    receive(grant(first, fence, 15s));
+    BOOST_TEST(sent() == "renew");
+    answer(own(fence, 15s));
+    BOOST_TEST(machine.holds(first));
+    pass(100ms);
+    BOOST_TEST(sent() == "acquire");
+}
+
+BOOST_AUTO_TEST_CASE(a_broken_connection_ends_the_order_of_repetitions)
+{
+    want();
+    want();
+    refuse("MISCONF");
+    refuse("MISCONF");
+    pass(100ms);
+    BOOST_TEST(sent() == "acquire");
+    disconnect();
+    connect(2);
+    BOOST_TEST(sent() == "resync");
+    refuse("MISCONF");
+    pass(100ms);
+    BOOST_TEST(sent() == "resync");
 }
 
 BOOST_AUTO_TEST_CASE(an_answer_to_a_nudge_does_not_show_that_the_server_accepts_writes)

@@ -44,7 +44,8 @@ struct client_state
             into.add(kind::command, each.awaited_answer);
             into.add(kind::timer, each.retry_at);
         }
-        into.plain(std::max((machine.last_retry_ - machine.now_).count(), local_time::rep(0)));
+        into.add(kind::command, machine.probe_);
+        into.plain(std::max((machine.probe_after_ - machine.now_).count(), local_time::rep(0)));
         for (const auto& [number, each] : machine.unanswered_)
         {
             into.add(kind::command, number);
@@ -76,6 +77,7 @@ struct client_state
             return;
         into.plain(lock.nudging);
         into.add(kind::timer, lock.nudge_at);
+        into.add(kind::timer, lock.nudge_retry_at);
         into.plain(lock.clock.known());
         if (lock.clock.known())
             into.add(kind::distance, lock.clock.latest(machine.now_) - machine.now_.count());

@@ -136,6 +136,7 @@ void protocol_client::end_use(lock_id id)
     if (--lock->second.uses != 0)
         return;
     timers_.set(timer::nudge, lock->first, lock->second.nudge_at, never);
+    retries_.set(repetition::nudge, lock->first, lock->second.nudge_retry_at, never);
     if (lock->second.users == 0)
         erase_lock(lock);
 }
@@ -243,7 +244,7 @@ attempt_id protocol_client::release(local_time now, attempt_id id, commit_reques
     // The timer for the loss stays: when the lease has ended, the lock is free, whether or not the server has received
     // the release.
     timers_.set(timer::renewal, it.id, it.renewal_at, never);
-    timers_.set(timer::retry, it.id, it.retry_at, never);
+    retries_.set(repetition::attempt, it.id, it.retry_at, never);
     it.current = phase::releasing;
     it.ending.how = release_kind::awaited;
     it.ending.has_failed = has_failed;

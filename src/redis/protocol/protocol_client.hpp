@@ -185,7 +185,11 @@ public:
     }
 
     /// The latest time for the next @ref tick; nothing if no timer is set.
-    [[nodiscard]] std::optional<local_time> next_tick() const { return timers_.next(); }
+    [[nodiscard]] std::optional<local_time> next_tick() const
+    {
+        const local_time at = std::min(timers_.next().value_or(never), next_probe());
+        return at != never ? std::optional(at) : std::nullopt;
+    }
 
     // --- observers ---
 
@@ -301,8 +305,9 @@ private:
     void on_count(call_id id, const script_answer& answer);
     void on_refused(attempt& it, operation op, std::string_view text);
     void fail_waiters(lock_state& lock, std::string_view text);
-    [[nodiscard]] local_time next_retry();
-    void retry_at_once();
+    [[nodiscard]] local_time next_probe() const;
+    void send_probe();
+    void repeat_first();
     [[nodiscard]] static bool only_frees(const attempt& it);
     void on_refused_release(attempt& it, operation op, bool failed_inside, std::string_view text);
     void send_singly(const unanswered_command& sent);
@@ -397,8 +402,12 @@ private:
     std::map<call_id, pending_call> calls_;
     std::map<contribution_id, contribution> contributions_;
     timer_queue<timer> timers_;
-    // The time of the last repetition of a refused command that is scheduled.
-    local_time last_retry_{};
+    // The refused commands, by the times from which they may be repeated.
+    timer_queue<repetition> retries_;
+    // The probe is a repetition whose answer shows whether the server accepts commands again. The number of its command
+    // while the answer is outstanding, otherwise 0; and the earliest time of the next probe.
+    std::uint64_t probe_ = 0;
+    local_time probe_after_{};
     std::vector<action> actions_;
     client_counters counters_;
 };

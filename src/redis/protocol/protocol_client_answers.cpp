@@ -52,9 +52,13 @@ void protocol_client::answered(local_time now, std::uint64_t number,
     const local_time trip = now_ - sent.sent_at;
     counters_.round_trip.add(trip);
     round_trip_ = round_trip_ == local_time() ? trip : (7 * round_trip_ + trip) / 8;
-    // A server executes these two even if it refuses writes.
-    if (last_retry_ > now_ && sent.op != operation::nudge && sent.op != operation::count)
-        retry_at_once();
+    if (number == probe_)
+    {
+        // The server accepts commands again.
+        probe_ = 0;
+        while (retries_.next())
+            repeat_first();
+    }
 
     if (sent.op == operation::nudge)
     {

@@ -46,7 +46,7 @@ bool protocol_client::abandon_call(call_id id)
     if (found == calls_.end() || found->second.awaited_answer != 0 || found->second.call.repeated)
         return false;
     const lock_id lock = found->second.lock;
-    timers_.set(timer::call, id, found->second.retry_at, never);
+    retries_.set(repetition::call, id, found->second.retry_at, never);
     calls_.erase(found);
     end_use(lock);
     return true;
@@ -118,7 +118,7 @@ void protocol_client::on_refused_call(call_id id, std::string_view text)
         return;
     found->second.awaited_answer = 0;
     if (is_transient(text))
-        return timers_.set(timer::call, id, found->second.retry_at, next_retry());
+        return retries_.set(repetition::call, id, found->second.retry_at, now_ + retry_interval);
     const lock_id lock = found->second.lock;
     // The server may have executed a command of a former connection.
     const bool may_be_done = found->second.call.repeated && found->second.what != call_kind::read;

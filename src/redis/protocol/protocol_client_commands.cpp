@@ -213,6 +213,7 @@ void protocol_client::send_nudge(lock_id id)
     lock.nudging = true;
     ++lock.uses;
     timers_.set(timer::nudge, id, lock.nudge_at, never);
+    retries_.set(repetition::nudge, id, lock.nudge_retry_at, never);
     // The server may have dropped the waiters of one condition, or of the queue, alone. So the nudges ask about each of
     // them in turn.
     auto queue = lock.waiters.lower_bound(lock.nudge_from);

@@ -82,7 +82,7 @@ void protocol_client::disconnected(local_time now)
     is_connected_ = false;
     advance(now);
     unanswered_.clear();
-    last_retry_ = {};
+    probe_ = 0;
     for (auto& [id, each] : attempts_)
     {
         // The server may have executed the release.
@@ -96,7 +96,7 @@ void protocol_client::disconnected(local_time now)
         if (waits_as_transaction(each) && !std::exchange(each.doubtful, true))
             each.transaction.since =
                 std::max(each.transaction.since, locks_.at(each.lock).last_answer);
-        timers_.set(timer::retry, id, each.retry_at, never);
+        retries_.set(repetition::attempt, id, each.retry_at, never);
         timers_.set(timer::renewal, id, each.renewal_at, never);
         if (each.transaction.unwanted)
             abandon_transaction(each, attempt_failure::unknown);
@@ -105,12 +105,13 @@ void protocol_client::disconnected(local_time now)
     {
         each.call.repeated = each.call.repeated || each.awaited_answer != 0;
         each.awaited_answer = 0;
-        timers_.set(timer::call, id, each.retry_at, never);
+        retries_.set(repetition::call, id, each.retry_at, never);
     }
     std::vector<lock_id> nudged;
     for (auto& [id, lock] : locks_)
     {
         timers_.set(timer::nudge, id, lock.nudge_at, never);
+        retries_.set(repetition::nudge, id, lock.nudge_retry_at, never);
         if (std::exchange(lock.nudging, false))
             nudged.push_back(id);
     }
@@ -220,6 +221,8 @@ void protocol_client::fire_due_timers()
                       [this](attempt_id id) { return attempts_.at(id).current != phase::held; });
         send_renewals(renewals);
     }
+    while (next_probe() <= now_)
+        send_probe();
 }
 
 void protocol_client::fire(timer what, std::uint64_t id)
@@ -234,19 +237,9 @@ void protocol_client::fire(timer what, std::uint64_t id)
     }
     if (what == timer::contribution_loss)
         return lose_contribution(id);
-    if (what == timer::call)
-    {
-        timers_.set(what, id, calls_.at(id).retry_at, never);
-        return send_call(id);
-    }
     if (what == timer::run)
         return dismiss_envoy(attempts_.at(locks_.at(id).envoy));
     attempt& it = attempts_.at(id);
-    if (what == timer::retry)
-    {
-        timers_.set(what, id, it.retry_at, never);
-        return proceed(it);
-    }
     timers_.set(what, id, it.loss_at, never);
     if (it.current == phase::held)
         return lose(it, loss_reason::expired);
@@ -265,7 +258,7 @@ void protocol_client::clear_timers(attempt& it)
 {
     timers_.set(timer::loss, it.id, it.loss_at, never);
     timers_.set(timer::renewal, it.id, it.renewal_at, never);
-    timers_.set(timer::retry, it.id, it.retry_at, never);
+    retries_.set(repetition::attempt, it.id, it.retry_at, never);
 }
 
 /// Schedules a nudge for the known end of the holder's lease, or of a contribution's lease if waiters of a condition

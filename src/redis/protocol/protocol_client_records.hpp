@@ -47,10 +47,16 @@ struct protocol_client_records
         contribution_loss,
         renewal,
         contribution_renewal,
-        retry,
-        call,
         nudge,
         run,
+    };
+
+    /// What is repeated after a temporary refusal: the command of an attempt, a call, or the nudge of a lock.
+    enum class repetition
+    {
+        attempt,
+        call,
+        nudge,
     };
 
     struct grant_report
@@ -227,6 +233,7 @@ struct protocol_client_records
         // The attempts that wait, by ticket: in the lock's queue, which has an empty name, and on each condition.
         std::map<std::string, std::set<std::pair<std::int64_t, attempt_id>>> waiters;
         local_time nudge_at = never;
+        local_time nudge_retry_at = never;
         // The first name about whose waiters the next nudge asks.
         std::string nudge_from;
         // The attempt that represents the parked attempts of a cohort at the server; 0 only if no attempt is

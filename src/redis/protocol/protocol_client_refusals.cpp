@@ -36,6 +36,11 @@ std::string protocol_client::refused(local_time now, std::uint64_t number, std::
         return {};
     // NOLINTNEXTLINE(bugprone-unchecked-optional-access): it was found above.
     const unanswered_command sent = unanswered_.take(number).value();
+    if (number == probe_)
+    {
+        probe_ = 0;
+        probe_after_ = now_ + retry_spacing;
+    }
     if (sent.ids.size() > 1 && !is_transient(text))
     {
         send_singly(sent);
@@ -46,7 +51,7 @@ std::string protocol_client::refused(local_time now, std::uint64_t number, std::
         lock_state& lock = locks_.at(sent.lock);
         lock.nudging = false;
         if (is_transient(text))
-            timers_.set(timer::nudge, sent.lock, lock.nudge_at, next_retry());
+            retries_.set(repetition::nudge, sent.lock, lock.nudge_retry_at, now_ + retry_interval);
         else
             fail_waiters(lock, text);
         end_use(sent.lock);
@@ -67,24 +72,45 @@ std::string protocol_client::refused(local_time now, std::uint64_t number, std::
     return repeated_for(sent);
 }
 
-/// The time at which a refused command is sent again. A client may have many such commands, and one shows whether the
-/// server accepts commands again, so they follow one after another.
-local_time protocol_client::next_retry()
+/// The time of the next probe. A client may have many refused commands, and the answer to one shows whether the server
+/// accepts commands again.
+local_time protocol_client::next_probe() const
 {
-    last_retry_ = std::max(last_retry_ + retry_spacing, now_ + retry_interval);
-    return last_retry_;
+    const auto first = retries_.next();
+    return first && probe_ == 0 ? std::max(*first, probe_after_) : never;
 }
 
-/// Sends all refused commands again, because the server has accepted one.
-void protocol_client::retry_at_once()
+/// Repeats the first refused command, and lets the others wait for its answer.
+void protocol_client::send_probe()
 {
-    last_retry_ = {};
-    for (auto& [id, each] : attempts_)
-        if (each.retry_at != never)
-            timers_.set(timer::retry, id, each.retry_at, now_);
-    for (auto& [id, each] : calls_)
-        if (each.retry_at != never)
-            timers_.set(timer::call, id, each.retry_at, now_);
+    const std::uint64_t before = unanswered_.last();
+    repeat_first();
+    // The attempt may need no command any more.
+    if (unanswered_.last() != before)
+        probe_ = unanswered_.last();
+}
+
+void protocol_client::repeat_first()
+{
+    const auto [at, what, id] = retries_.first();
+    if (what == repetition::attempt)
+    {
+        attempt& it = attempts_.at(id);
+        retries_.set(what, id, it.retry_at, never);
+        proceed(it);
+    }
+    else if (what == repetition::call)
+    {
+        retries_.set(what, id, calls_.at(id).retry_at, never);
+        send_call(id);
+    }
+    else
+    {
+        lock_state& lock = locks_.at(id);
+        retries_.set(what, id, lock.nudge_retry_at, never);
+        if (!lock.waiters.empty())
+            send_nudge(id);
+    }
 }
 
 /// Ends the waiters of a lock, because the server refuses to look for an expired lease.
@@ -214,8 +240,8 @@ void protocol_client::on_refused(attempt& it, operation op, std::string_view tex
             return end_attempt(it.id);
         // Until the server confirms the cancellation, it may still grant the lock, for a claim lease each time.
         if (it.current == phase::cancelling)
-            return timers_.set(timer::retry, it.id, it.retry_at,
-                               now_ + locks_.at(it.lock).options.claim);
+            return retries_.set(repetition::attempt, it.id, it.retry_at,
+                                now_ + locks_.at(it.lock).options.claim);
         if (it.current == phase::releasing)
             return on_refused_release(it, op, failed_inside, text);
     }
@@ -223,7 +249,7 @@ void protocol_client::on_refused(attempt& it, operation op, std::string_view tex
     if (it.current == phase::held && !it.stale)
         timers_.set(timer::renewal, it.id, it.renewal_at, now_ + retry_interval);
     else
-        timers_.set(timer::retry, it.id, it.retry_at, next_retry());
+        retries_.set(repetition::attempt, it.id, it.retry_at, now_ + retry_interval);
 }
 
 /// Whether the release of an attempt neither commits changes, nor makes a permit, nor leaves units outside. After an

@@ -45,6 +45,9 @@ public:
         return result;
     }
 
+    /// The number of the last command.
+    [[nodiscard]] std::uint64_t last() const noexcept { return last_; }
+
     /// The connection is lost.
     void clear() { unanswered_.clear(); }
 
