@@ -3,8 +3,8 @@
 -- KEYS       pool, index (of the directory)
 -- ARGV       prefix, lease ms, claim ms, idle ms, capacity, name of the call, name of the call before it in its slot,
 --            units, id of the permit (empty: for good), its lease ms, its client
--- returns    ok | busy | missing | foreign | wrongtype; see conclude(), the fence is that of the permit or, for good, the present
---            time
+-- returns    ok | busy | missing | foreign | wrongtype; see conclude(), the fence is that of the permit or, for good, the
+--            time of the first call
 -- repeated   answers ok, or busy if the permit has ended, and takes nothing, until another call in the slot has changed
 --            something
 -- wakes      waiters of the queue, as long as the first one fits
@@ -15,8 +15,10 @@ if not s then return why end
 expire_grants(s)
 if s.head then grant_next(s) end
 local units, id, status, fence = tonumber(ARGV[8]), ARGV[9], 'ok', nil
-if is_repeated() then
-  fence = id == '' and s.now or select(2, holding(s, id))
+local taken_at = is_repeated()
+if taken_at then
+  -- Meanwhile, another pool may have the name. The units return only to a pool that existed when they were taken.
+  fence = id == '' and tonumber(taken_at) or select(2, holding(s, id))
   if not fence then status = 'busy' end
 elseif s.head or not fits(s, units) then
   status = 'busy'

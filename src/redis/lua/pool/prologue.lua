@@ -231,9 +231,9 @@ local function issue(s, id, units, fence, lease, client)
   redis.call('ZADD', s.permits, text(fence), id)
 end
 
--- Whether a call of a directory has been executed before. The ARGV of such a call begin with prefix, lease ms,
--- claim ms, idle ms, capacity, name of the call, and name of the call before it in its slot. KEYS[2] is the index
--- of the directory.
+-- Returns the time at which a call of a directory was executed before, or false. The ARGV of such a call begin with
+-- prefix, lease ms, claim ms, idle ms, capacity, name of the call, and name of the call before it in its slot. KEYS[2]
+-- is the index of the directory.
 local function is_repeated()
   return redis.call('ZSCORE', KEYS[2] .. '{calls}', ARGV[6])
 end
