@@ -186,6 +186,23 @@ BOOST_AUTO_TEST_CASE(a_missing_semaphore_is_reported)
     BOOST_TEST(store.key_count() == 0U);
 }
 
+BOOST_AUTO_TEST_CASE(a_new_semaphore_has_no_permits_of_a_deleted_one)
+{
+    for (const bool holders_remain : {true, false})
+    {
+        enlist(3);
+        take(1, "p");
+        take(1, "q");
+        store.run(words{"DEL", "pool"});
+        if (!holders_remain)
+            store.run(words{"DEL", "pool{holders}"});
+        TEST_WORDS(enlist(3), "ok", "3", "0", "0", "0", "0", "0");
+        take(1, "r");
+        TEST_WORDS(read(), "ok", "2", "0", "1", "0", "0", "0");
+        delist();
+    }
+}
+
 // --- delist -------------------------------------------------------------------------------------
 
 BOOST_AUTO_TEST_CASE(removal_ends_everything)

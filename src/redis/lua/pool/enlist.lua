@@ -14,6 +14,8 @@ local status = 'ok'
 if s.fresh and not is_repeated() then
   -- A negative origin keeps the pool for ever, as if its capacity had been set, see save().
   s.origin = -s.capacity
+  -- If somebody has deleted only the hash, these belong to the former pool.
+  for _, key in ipairs({s.holders, s.permits}) do redis.call('PEXPIRE', key, 0) end
   redis.call('ZADD', KEYS[2], 0, ARGV[8])
   note_call(s)
 else
