@@ -237,6 +237,19 @@ BOOST_AUTO_TEST_CASE(removal_of_a_semaphore_whose_key_was_deleted_removes_its_na
     BOOST_TEST(!store.exists("index"));
 }
 
+// These keys would stay for ever, because a semaphore of a directory does not expire.
+BOOST_AUTO_TEST_CASE(removal_of_a_semaphore_whose_key_was_deleted_ends_everything_else)
+{
+    enlist(1);
+    take(1, "p");
+    acquire("b#1.1", 1);
+    store.run(words{"DEL", "pool"});
+    BOOST_TEST(delist()[0] == "missing");
+    TEST_WORDS(told(), "w:b#1 missing b#1.1");
+    for (const char* key : {"pool", "pool{queue}", "pool{holders}", "pool{permits}"})
+        BOOST_TEST(!store.exists(key), key);
+}
+
 BOOST_AUTO_TEST_CASE(a_repeated_removal_does_not_remove_the_next_semaphore)
 {
     enlist(3);

@@ -9,10 +9,9 @@
 -- complexity O(waiters + log pools)
 -- flags: allow-oom
 local repeated = is_repeated()
-local s, why = open(KEYS[1], read_clock(), ARGV[3], ARGV[5], '-1')
+-- If somebody has deleted only the hash, the name and the other keys are removed as well.
+local s, why = open(KEYS[1], read_clock(), ARGV[3], ARGV[5], '0')
 if repeated then return 'ok' end
--- Somebody may have deleted the pool without its name.
-if why == 'missing' then redis.call('ZREM', KEYS[2], ARGV[8]) end
 if not s then return why end
 for _, id in ipairs(redis.call('ZRANGE', s.queue, 0, -1)) do
   redis.pcall('PUBLISH', channel(id), 'missing ' .. id .. ' 0 ' .. text(s.now))
@@ -20,5 +19,6 @@ end
 -- KEY{done} stays, because it remembers the releases of sessions.
 for _, key in ipairs({s.key, s.queue, s.holders, s.permits}) do redis.call('PEXPIRE', key, 0) end
 redis.call('ZREM', KEYS[2], ARGV[8])
+if s.fresh then return 'missing' end
 note_call(s)
 return 'ok'
