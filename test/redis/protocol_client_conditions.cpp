@@ -606,6 +606,23 @@ BOOST_AUTO_TEST_CASE(a_notification_of_all_continues_until_all_are_notified)
     BOOST_TEST(client.sent() == "nudge");
 }
 
+BOOST_AUTO_TEST_CASE(a_notification_that_is_refused_after_its_first_part_has_an_unknown_outcome)
+{
+    driven_client client;
+    client.connect();
+    const auto call = client.notify(true);
+    auto more = client.say(driven_client::status::ok);
+    more.more = true;
+    more.ticket = 77;
+    client.answer(more);
+    client.refuse("MISCONF");
+    BOOST_TEST(!client.machine.abandon_call(call));
+    client.pass(101ms);
+    BOOST_TEST(client.sent() == "notify");
+    client.refuse("NOPERM no permission");
+    BOOST_TEST((client.only<called>().status == driven_client::status::unknown));
+}
+
 BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace

@@ -311,6 +311,7 @@ private:
     [[nodiscard]] static bool only_frees(const attempt& it);
     void on_refused_release(attempt& it, operation op, bool failed_inside, std::string_view text);
     void send_singly(const unanswered_command& sent);
+    [[nodiscard]] static bool may_be_done(const pending_call& it);
     void on_refused_call(call_id id, std::string_view text);
     void rejoin(attempt& it);
     void resync_waiters(lock_id id);

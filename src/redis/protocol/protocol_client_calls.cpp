@@ -40,10 +40,17 @@ call_id protocol_client::notify(local_time now, lock_id lock, std::string condit
     return id;
 }
 
+/// Whether the server may have executed an earlier command of a call: one of a former connection, or the first part of
+/// a notification.
+bool protocol_client::may_be_done(const pending_call& it)
+{
+    return it.what != call_kind::read && (it.call.repeated || it.newest != 0);
+}
+
 bool protocol_client::abandon_call(call_id id)
 {
     const auto found = calls_.find(id);
-    if (found == calls_.end() || found->second.awaited_answer != 0 || found->second.call.repeated)
+    if (found == calls_.end() || found->second.awaited_answer != 0 || may_be_done(found->second))
         return false;
     const lock_id lock = found->second.lock;
     retries_.set(repetition::call, id, found->second.retry_at, never);
@@ -120,9 +127,7 @@ void protocol_client::on_refused_call(call_id id, std::string_view text)
     if (is_transient(text))
         return retries_.set(repetition::call, id, found->second.retry_at, now_ + retry_interval);
     const lock_id lock = found->second.lock;
-    // The server may have executed a command of a former connection.
-    const bool may_be_done = found->second.call.repeated && found->second.what != call_kind::read;
-    const auto answer = may_be_done ? status::unknown : status::cancelled;
+    const auto answer = may_be_done(found->second) ? status::unknown : status::cancelled;
     actions_.emplace_back(called{id, answer, 0, std::string(text), keys_of(lock)});
     calls_.erase(found);
     end_use(lock);
