@@ -16,6 +16,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <turnstile/owner_token.hpp>
 #include <turnstile/redis/lease_clock.hpp>
@@ -75,6 +76,8 @@ struct condition_handle
     std::string key;
     /// Whether the public object has been destroyed. Belongs to the session's strand.
     bool forgotten = false;
+    /// The attempts that wait on the condition, or for the lock afterwards. Belongs to the session's strand.
+    std::set<attempt_id> waits{};
 };
 
 /// A mutex, a monitor or a pool: a lock of a session, and the tokens that hold it.

@@ -106,6 +106,7 @@ void job_engine::next(const std::shared_ptr<job_wait>& wait, error_code obstacle
     }
     wait->request = client_.take(boot_time(), name_of(*wait->queue), former ? former->name : 0);
     waiting_.emplace(wait->request, wait);
+    wait->queue->waits.insert(wait->request);
     perform();
 }
 
@@ -160,9 +161,8 @@ void job_engine::progress(const held_job& held, std::string value)
 void job_engine::forget(job_queue_handle& queue)
 {
     queue.forgotten = true;
-    for (const auto& [id, wait] : std::map(waiting_))
-        if (wait->queue.get() == &queue)
-            cancel(wait);
+    while (!queue.waits.empty())
+        cancel(std::shared_ptr(waiting_.at(*queue.waits.begin())));
     close(queue);
     perform();
 }
@@ -313,7 +313,7 @@ void job_engine::perform(const job_granted& what)
         std::make_shared<held_job>(wait->queue, what, std::move(payload), wait->executor);
     held_.emplace(what.attempt, held);
     // If the worker's context has ended, no handler was posted, so the attempt does not count.
-    waiting_.erase(std::exchange(wait->request, 0));
+    end_request(*wait);
     if (!wait->done.complete({}, job_hold(held)))
         end(held, "r", {}, nullptr);
 }
@@ -401,8 +401,16 @@ error_code job_engine::code_of(job_result result, const std::string& key, const 
 
 void job_engine::finish(const std::shared_ptr<job_wait>& wait, error_code error)
 {
-    waiting_.erase(std::exchange(wait->request, 0));
+    end_request(*wait);
     wait->done.complete(error, {});
+}
+
+/// Removes a request that has ended, or never began.
+void job_engine::end_request(job_wait& wait)
+{
+    const job_request_id id = std::exchange(wait.request, 0);
+    waiting_.erase(id);
+    wait.queue->waits.erase(id);
 }
 
 }  // namespace turnstile::redis::detail

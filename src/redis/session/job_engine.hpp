@@ -12,6 +12,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <turnstile/error.hpp>
@@ -52,6 +53,8 @@ public:
     job_queue_id id = 0;
     /// Whether the object is destroyed. Belongs to the session's strand.
     bool forgotten = false;
+    /// The requests of the workers that wait for a job. Belongs to the session's strand.
+    std::set<job_request_id> waits;
 };
 
 /// An attempt that is or was held. Accessible from any thread.
@@ -216,6 +219,7 @@ private:
     void perform(const job_renewed& what);
     void on_reply(std::uint64_t number, const reply& answer);
     void finish(const std::shared_ptr<job_wait>& wait, error_code error);
+    void end_request(job_wait& wait);
     [[nodiscard]] job_queue_id name_of(job_queue_handle& queue);
     void close(job_queue_handle& queue);
     [[nodiscard]] error_code code_of(job_result result, const std::string& key,

@@ -128,7 +128,10 @@ void session_engine::wait_on(const std::shared_ptr<lock_operation>& operation)
     else if (operation->attempt == 0)
         finish(operation, turnstile::errc::lost, grant());
     else
+    {
         waiting_.emplace(operation->attempt, operation);
+        operation->condition->waits.insert(operation->attempt);
+    }
     // A wait for a predicate waits several times, and its condition may be destroyed in between.
     if (operation->attempt != 0 && (operation->cancelled || operation->condition->forgotten))
         cancel(operation);
@@ -326,12 +329,11 @@ void session_engine::notify(const condition_handle& condition, bool all, const c
 void session_engine::forget_condition(condition_handle& condition)
 {
     condition.forgotten = true;
-    for (const auto& [id, operation] : waiting_)
-        if (operation->condition.get() == &condition)
-        {
-            operation->aborted = true;
-            client_.end_wait(boot_time(), id);
-        }
+    for (const attempt_id id : condition.waits)
+    {
+        waiting_.at(id)->aborted = true;
+        client_.end_wait(boot_time(), id);
+    }
     perform();
 }
 
@@ -494,6 +496,8 @@ void session_engine::finish(const std::shared_ptr<lock_operation>& operation, er
 {
     const attempt_id id = std::exchange(operation->attempt, 0);
     waiting_.erase(id);
+    if (operation->condition)
+        operation->condition->waits.erase(id);
     if (std::exchange(operation->granted, nullptr))
     {
         // The grant was not delivered, so it has no holder.
