@@ -35,6 +35,7 @@
 #include <turnstile/redis/condition.hpp>
 #include <turnstile/redis/event.hpp>
 #include <turnstile/redis/job_queue.hpp>
+#include <turnstile/redis/latch.hpp>
 #include <turnstile/redis/semaphore_directory.hpp>
 #include <unistd.h>
 #include <utility>
@@ -257,6 +258,31 @@ BOOST_AUTO_TEST_CASE(a_session_that_is_closed_without_a_server_has_certainly_not
                             [&] { return s.async_close(); });
     BOOST_TEST(end_of(context, release) == "the session is closed");
     BOOST_TEST(end_of(context, close) != "waiting");
+}
+
+BOOST_AUTO_TEST_CASE(a_session_that_is_closed_without_a_server_has_certainly_not_changed_a_gate)
+{
+    const turnstile::test::closed_port nobody;
+    asio::io_context context;
+    session s(context, config("redis://127.0.0.1:" + std::to_string(nobody.number()) +
+                              "?connect_timeout=1s"));
+    turnstile::redis::event event(s, "a");
+    turnstile::redis::latch latch(s, "a", 3);
+    turnstile::redis::barrier barrier(s, "a", 3);
+    std::array<attempt<>, 3> changes;
+    start(path::handler, context, changes[0], [&] { return event.async_set(); });
+    start(path::handler, context, changes[1], [&] { return latch.async_count_down(2); });
+    start(path::handler, context, changes[2], [&] { return barrier.async_arrive_and_drop(); });
+    attempt<bool> read;
+    start(path::handler, context, read, [&] { return event.async_is_set(); });
+    attempt<> close;
+    turnstile::test::launch(path::handler, context.get_executor(), close,
+                            [&] { return s.async_close(); });
+    for (const auto& change : changes)
+        BOOST_TEST(end_of(context, change) == "the session is closed");
+    BOOST_TEST(end_of(context, read) == "the session is closed");
+    // Nothing is left to be sent, so the session does not wait for a connection.
+    BOOST_TEST(end_of(context, close) == "done");
 }
 
 // --- the session's own thread -------------------------------------------------------------------

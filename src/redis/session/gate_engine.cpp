@@ -134,30 +134,26 @@ void gate_engine::forget(gate_handle& gate)
 void gate_engine::fail_after_connect_error(error_code obstacle, bool is_hopeless)
 {
     for (const auto& [id, each] : std::map(operations_))
-    {
-        if (!is_hopeless && !each->only_reads())
-            continue;
-        const bool is_harmless =
-            each->waits() || each->only_reads() || each->what == gate_call::read;
-        if (client_.drop(id))
-            finish(each, obstacle, 0);
-        else
-        {
-            client_.abandon(boot_time(), id);
-            finish(each, is_harmless ? obstacle : make_error_code(errc::unknown_outcome), 0);
-        }
-    }
+        if (is_hopeless || each->only_reads())
+            abandon(each, obstacle, errc::unknown_outcome);
     perform();
 }
 
-void gate_engine::finish_all(error_code waits, error_code others)
+void gate_engine::finish_all(error_code error, error_code unknown)
 {
     for (const auto& [id, each] : std::map(operations_))
-    {
-        client_.abandon(boot_time(), id);
-        finish(each, each->waits() ? waits : others, 0);
-    }
+        abandon(each, error, unknown);
     perform();
+}
+
+/// Ends an operation: with @p unknown if it is a change that the server may know, otherwise with @p error.
+void gate_engine::abandon(const operation& what, error_code error, error_code unknown)
+{
+    const bool is_unsent = client_.drop(what->request);
+    if (!is_unsent)
+        client_.abandon(boot_time(), what->request);
+    const bool is_change = !what->waits() && what->what != gate_call::read;
+    finish(what, is_change && !is_unsent ? unknown : error, 0);
 }
 
 // --- events of the connection -------------------------------------------------------------------

@@ -138,9 +138,9 @@ public:
     /// An attempt to connect failed: fails read-only operations, or all if @p is_hopeless.
     void fail_after_connect_error(error_code obstacle, bool is_hopeless);
 
-    /// Ends all operations: waits with one error, and operations with an unknown outcome with the other.
-    /// Withdraws arrivals at barriers if the connection lasts long enough.
-    void finish_all(error_code waits, error_code others);
+    /// Ends all operations: with @p unknown if the outcome is unknown, otherwise with @p error. Withdraws arrivals at
+    /// barriers if the connection lasts long enough.
+    void finish_all(error_code error, error_code unknown);
 
     /// The latest time for the next @ref tick; nothing if there are no timers.
     [[nodiscard]] std::optional<local_time> next_tick() const { return client_.next_tick(); }
@@ -154,6 +154,7 @@ private:
     void perform(const gate_command& what);
     void perform(const gate_ended& what);
     void on_reply(std::uint64_t number, const reply& answer);
+    void abandon(const operation& what, error_code error, error_code unknown);
     void finish(const operation& what, error_code error, std::int64_t number);
 
     gate_client client_;
