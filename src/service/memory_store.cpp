@@ -360,8 +360,9 @@ grant memory_store::granted(const std::shared_ptr<entry>& semaphore, const deman
     {
         answer.permit = new_id();
         answer.token = ++last_token_;
+        answer.begin = clock::now();
         add_permit(answer.permit, semaphore, wanted.units, wanted.lease,
-                   clock::now() + wanted.lease, answer.token, wanted.client);
+                   answer.begin + wanted.lease, answer.token, wanted.client);
     }
     record(*semaphore, answer.permit);
     tell(happening::granted, *semaphore, wanted.units, answer.token, waited);

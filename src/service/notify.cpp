@@ -228,7 +228,7 @@ awaitable<bool> notifier::attempt(delivery& state, const notify_target& target,
                                  ? target.host.substr(1, target.host.size() - 2)
                                  : target.host;
     auto [unknown, places] = co_await state.resolver.async_resolve(host, target.port, as_result);
-    if (unknown || closing_)
+    if (unknown || closing_ || clock::now() >= end)
         co_return false;
     state.stream.socket() = decltype(state.stream)::socket_type(context_);
     state.stream.expires_at(std::min(clock::now() + settings_.timeout, end));

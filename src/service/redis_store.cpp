@@ -156,10 +156,11 @@ awaitable<result> redis_store::free(std::string_view name, std::uint64_t token)
 awaitable<grant> redis_store::try_down(std::string_view name, const demand& wanted)
 {
     const auto terms = terms_of(wanted);
+    const auto begin = std::chrono::steady_clock::now();
     const auto [error, answer] =
         co_await directory_.async_take(name, wanted.units, terms, as_result);
     if (!error && answer.status == directory_status::done)
-        co_return granted(answer);
+        co_return granted(answer, begin);
     grant refused;
     static_cast<result&>(refused) = finished(error, answer);
     co_return refused;
@@ -253,16 +254,17 @@ awaitable<grant> redis_store::keep(std::string_view name, const demand& wanted,
                                    std::chrono::milliseconds waited)
 {
     const auto terms = terms_of(wanted);
+    const auto begin = std::chrono::steady_clock::now();
     auto [error, answer] = co_await directory_.async_keep(name, units, terms, as_result);
     if (!error && answer.status == directory_status::done)
-        co_return granted(answer, waited);
+        co_return granted(answer, begin, waited);
     // The semaphore was removed, the grant has expired, or the units are kept and only the state could not be read.
     const bool is_kept = error && answer.units != 0;
     auto [unread, found] = co_await directory_.async_read(name, as_result);
     if (is_kept && !unread && found.status == directory_status::done)
     {
         answer.state = std::move(found.state);
-        co_return granted(answer, waited);
+        co_return granted(answer, begin, waited);
     }
     grant refused;
     static_cast<result&>(refused) = error ? unavailable(error) : finished(error, answer);
@@ -340,10 +342,13 @@ result redis_store::finished(error_code error, const semaphore_answer& answer, h
     return ended;
 }
 
-grant redis_store::granted(semaphore_answer answer, std::chrono::milliseconds waited)
+/// Makes a grant from the answer to a command that was sent at @p begin or later.
+grant redis_store::granted(semaphore_answer answer, std::chrono::steady_clock::time_point begin,
+                           std::chrono::milliseconds waited)
 {
     ++counts_.grants;
     grant received;
+    received.begin = begin;
     received.undo = [this, answer]
     { asio::co_spawn(executor_, give_back(answer), asio::detached); };
     // Clients receive the tokens of permits only.

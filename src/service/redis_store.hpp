@@ -79,7 +79,8 @@ private:
     [[nodiscard]] result finished(error_code error, const redis::semaphore_answer& answer) const;
     [[nodiscard]] result finished(error_code error, const redis::semaphore_answer& answer,
                                   happening what, std::string_view reason = {}) const;
-    grant granted(redis::semaphore_answer answer, std::chrono::milliseconds waited = {});
+    grant granted(redis::semaphore_answer answer, std::chrono::steady_clock::time_point begin,
+                  std::chrono::milliseconds waited = {});
     void tell(happening what, const redis::semaphore_answer& answer,
               std::chrono::milliseconds waited = {}, std::string_view reason = {}) const;
 

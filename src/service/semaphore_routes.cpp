@@ -178,7 +178,7 @@ awaitable<void> service::call_back(std::string id, notify_target target, std::st
     }
     else if (granted.what == outcome::done)
     {
-        end = notifier::clock::now() + wanted.lease;
+        end = granted.begin + wanted.lease;
         body += ",\"permit\":\"" + granted.permit + "\",\"token\":" + std::to_string(granted.token);
     }
     const bool delivered = co_await notifier_.deliver(target, body + '}', end);

@@ -57,6 +57,8 @@ struct grant : result
     std::string permit{};
     /// The fencing token of the permit.
     std::uint64_t token = 0;
+    /// The time at which the lease of the permit began, or an earlier one.
+    std::chrono::steady_clock::time_point begin{};
     /// Releases the units, because the client has not received the grant. Empty if nothing was granted.
     std::function<void()> undo{};
 };

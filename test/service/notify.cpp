@@ -7,9 +7,12 @@
 #include "http_client.hpp"
 #include "server_process.hpp"
 #include "snapshot_place.hpp"
+#include "support/redis_server.hpp"
+#include "support/tcp_proxy.hpp"
 #include "support/tls_files.hpp"
 
 #include <boost/test/unit_test.hpp>
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <memory>
@@ -22,10 +25,13 @@
 using turnstile::test::ask;
 using turnstile::test::http_answer;
 using turnstile::test::http_client;
+using turnstile::test::redis_server;
 using turnstile::test::request_text;
 using turnstile::test::server_process;
 using turnstile::test::snapshot_place;
+using turnstile::test::tcp_proxy;
 using turnstile::test::tls_files;
+using namespace std::chrono_literals;
 
 namespace {
 
@@ -349,6 +355,32 @@ BOOST_AUTO_TEST_CASE(no_receiver_is_called_after_the_end_of_the_lease)
     do
         BOOST_TEST_REQUIRE(!to.has_calls());
     while (server.notify(to.url()).status != 202);
+}
+
+// The lease begins in Redis. The server learns of that one second later, and then reads the semaphore for two seconds.
+BOOST_AUTO_TEST_CASE(no_receiver_is_called_if_redis_answers_after_the_end_of_the_lease)
+{
+    const redis_server redis;
+    tcp_proxy proxy(redis.port());
+    const receiver to;
+    const calling_server server(to,
+                                {"--max-notifications", "1", "--redis",
+                                 proxy.url() + "?lease=3600s&claim_lease=3600s&health_check=600s"});
+    const calling_server other(to, {"--request-timeout", "600", "--redis", redis.url()});
+    other.create_empty();
+    BOOST_TEST(server.notify(to.url(), R"(,"lease":1)").status == 202);
+    other.await_waiters(1);
+    http_client next(other.address());
+    next.send(request_text("POST", "/semaphore/down", R"({"name":"a","wait":600})"));
+    other.await_waiters(2);
+    proxy.delay(1s);
+    other.up();
+    // The lease has ended, and the next client holds the unit.
+    BOOST_TEST(next.receive().status == 200);
+    // The next call-back is accepted when this one is over.
+    while (server.notify(to.url()).status != 202)
+        std::this_thread::yield();
+    BOOST_TEST(!to.has_calls());
 }
 
 BOOST_AUTO_TEST_CASE(without_a_lease_no_unit_is_taken)
