@@ -473,8 +473,7 @@ BOOST_AUTO_TEST_CASE(a_refused_command_ends_its_request_or_call)
     BOOST_TEST(machine.is_idle());
 }
 
-// The rights of the user may return before the worker learns of what is due in another way.
-BOOST_AUTO_TEST_CASE(a_waiting_request_asks_until_the_server_no_longer_refuses)
+BOOST_AUTO_TEST_CASE(a_waiting_request_asks_until_a_temporary_error_has_ended)
 {
     connect();
     wait();
@@ -485,7 +484,7 @@ BOOST_AUTO_TEST_CASE(a_waiting_request_asks_until_the_server_no_longer_refuses)
         BOOST_TEST(sent() == "renew");
         // A message of another session does not lead to more commands.
         receive("job q due " + clock() + ' ' + clock(1s));
-        refuse("NOPERM no");
+        refuse("MISCONF no");
         BOOST_TEST(sent() == "");
         pass(100ms);
     }
@@ -504,10 +503,48 @@ BOOST_AUTO_TEST_CASE(a_waiting_request_asks_although_the_last_attempt_has_ended)
     receive("job q due " + clock() + ' ' + clock());
     pass(1ms);
     BOOST_TEST(sent() == "renew");
-    refuse("NOPERM no");
+    refuse("MISCONF no");
     finish(name);
     pass(100ms);
     BOOST_TEST(sent() == "finish renew");
+}
+
+// The server would refuse each later question as well, and the worker would wait for ever.
+BOOST_AUTO_TEST_CASE(a_waiting_request_ends_if_the_server_refuses_to_do_what_is_due)
+{
+    const std::string error = "NOPERM no";
+    connect();
+    const job_request_id request = wait();
+    const job_request_id cancelled = wait();
+    cancel(cancelled);
+    BOOST_TEST_REQUIRE(sent() == "cancel");
+    receive("job q due " + clock() + ' ' + clock());
+    pass(1ms);
+    BOOST_TEST_REQUIRE(sent() == "cancel renew");
+    std::swap(commands[0], commands[1]);
+    refuse(error);
+    BOOST_TEST_REQUIRE(refused.size() == 1U);
+    BOOST_TEST(refused[0].request == request);
+    BOOST_TEST(refused[0].text == error);
+    // Nobody asks any more.
+    pass(1min);
+    BOOST_TEST(sent() == "cancel");
+}
+
+BOOST_AUTO_TEST_CASE(a_refused_renewal_is_repeated_only_while_there_are_leases)
+{
+    connect();
+    const job_attempt_id name = start();
+    pass(5s);
+    // Longer than the lease.
+    for (int i = 0; i < 200 && sent() == "renew"; ++i)
+    {
+        refuse("NOPERM no");
+        pass(100ms);
+    }
+    BOOST_TEST(!machine.holds(name));
+    pass(1min);
+    BOOST_TEST(sent() == "");
 }
 
 BOOST_AUTO_TEST_CASE(waiting_requests_of_a_damaged_queue_end)

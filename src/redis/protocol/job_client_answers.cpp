@@ -255,24 +255,20 @@ void job_client::refused(local_time now, std::uint64_t number, std::string_view 
     erase(calls_, whose);
 }
 
-/// A lease may still be renewed in time, and waiting requests rely on renewals for what is due. So a renewal is repeated
-/// as long as there are any. If the keys are damaged, waiting requests end, because the server cannot serve them.
+/// Waiting requests rely on renewals for what is due. They end unless the error is temporary, because the server would
+/// refuse each later renewal as well. As long as there are leases, the renewal is repeated: it may be in time.
 void job_client::renewal_refused(job_queue_id id, job_result result, std::string_view text)
 {
     queue_state& queue = queues_.at(id);
     queue.forget_renewal();
-    bool is_needed = is_transient(text) || !queue.attempts.empty();
-    for (auto next = requests_.begin(); next != requests_.end();)
+    const bool is_temporary = is_transient(text);
+    for (auto next = requests_.begin(); next != requests_.end() && !is_temporary;)
     {
         const auto& [name, each] = *next++;
-        if (each.queue != id)
-            continue;
-        if (result != job_result::refused && each.waits && !each.cancelled && each.fetched.empty())
+        if (each.queue == id && each.waits && !each.cancelled && each.fetched.empty())
             end_request(name, result, text);
-        else
-            is_needed = true;
     }
-    if (!is_needed)
+    if (!is_temporary && queue.attempts.empty())
     {
         queue.asked_for = 0;
         return forget_if_unused(id);
