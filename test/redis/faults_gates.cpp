@@ -571,6 +571,23 @@ BOOST_AUTO_TEST_CASE(a_server_that_starts_again_with_empty_memory)
     BOOST_TEST(meeting.result() == "done");
 }
 
+BOOST_AUTO_TEST_CASE(an_event_can_be_awaited_while_the_memory_is_full)
+{
+    const redis_server server({"--maxmemory-policy", "noeviction"});
+    party one(named(server.url(), "one"));
+    turnstile::redis::event event(one, "e");
+    const gate_view view(server, "event", "e");
+    const outcome nobody = start(one, [&](auto handler)
+                                 { static_cast<session&>(one).async_ready(std::move(handler)); });
+    BOOST_TEST(nobody.result() == "done");
+    server.run({"CONFIG", "SET", "maxmemory", "1"});
+    const outcome waiter = wait(one, event);
+    BOOST_TEST(until([&] { return waiter.is_told() || lines(view.waiters()) == 1; }));
+    BOOST_TEST(set(one, event) == "done");
+    BOOST_TEST(waiter.result() == "done");
+}
+// The test above fails without allow-oom.
+
 // --- ends ---------------------------------------------------------------------------------------
 
 BOOST_AUTO_TEST_CASE(closing_a_session_withdraws_its_arrivals)

@@ -5,6 +5,9 @@
 // Critical sections, transactions and conditions of monitors over Redis, while connections break and servers forget.
 
 #include <boost/asio/awaitable.hpp>
+#include <boost/asio/bind_cancellation_slot.hpp>
+#include <boost/asio/cancellation_signal.hpp>
+#include <boost/asio/cancellation_type.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
 #include <boost/asio/error.hpp>
@@ -592,6 +595,37 @@ BOOST_AUTO_TEST_CASE(maxmemory_one_noeviction)
     BOOST_TEST(visits() == "1");
 }
 // The test above fails without the release that follows a refused commit.
+
+BOOST_AUTO_TEST_CASE(a_wait_is_cancelled_while_the_memory_is_full)
+{
+    asio::cancellation_signal stop;
+    redis::async_mutex mutex(near, "m");
+    redis::condition changed(mutex, "changed");
+    const std::string waiters =
+        redis::detail::mutex_keys("turnstile", "m")[0] + "{sleepers}changed";
+    run(
+        [&]() -> task
+        {
+            start(
+                [&]() -> task
+                {
+                    co_await until_so([&] { return server.cli({"ZCARD", waiters}) == "1"; });
+                    server.run({"CONFIG", "SET", "maxmemory", "1"});
+                    stop.emit(asio::cancellation_type::total);
+                });
+            auto guard = co_await mutex.async_lock();
+            const auto cancelled = co_await error_of(
+                [&]() -> task
+                {
+                    co_await changed.async_wait(
+                        guard, asio::bind_cancellation_slot(stop.slot(), asio::use_awaitable));
+                });
+            BOOST_TEST(cancelled == asio::error::operation_aborted);
+            BOOST_TEST(guard.valid());
+        });
+    BOOST_TEST(server.cli({"ZCARD", waiters}) == "0");
+}
+// The test above fails without allow-oom.
 
 BOOST_AUTO_TEST_SUITE_END()
 

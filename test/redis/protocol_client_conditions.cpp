@@ -286,6 +286,24 @@ BOOST_AUTO_TEST_CASE(a_grant_found_by_a_nudge_does_not_repeat_end_wait)
     BOOST_TEST(client.sent() == "renew");
 }
 
+// Otherwise, neither a cancellation nor a time limit would end the wait.
+BOOST_AUTO_TEST_CASE(a_refused_end_of_a_wait_fails_the_waiter)
+{
+    condition_client client;
+    client.end_wait(client.id);
+    client.refuse("LOADING");
+    BOOST_TEST(client.events.empty());
+    client.pass(101ms);
+    BOOST_TEST(client.sent() == "requeue");
+    client.refuse("NOPERM no permission");
+    const auto end = client.only<failed>();
+    BOOST_TEST(end.attempt == client.id);
+    BOOST_TEST((end.reason == attempt_failure::refused));
+    BOOST_TEST(client.sent() == "cancel");
+    client.answer(client.say(driven_client::status::cancelled));
+    BOOST_TEST(client.machine.attempt_count() == 0U);
+}
+
 // A timer may fire when the grant is already known.
 BOOST_AUTO_TEST_CASE(end_wait_for_a_holder_sends_nothing)
 {

@@ -7,7 +7,7 @@
 -- repeated   answers as if the waiter had been notified
 -- wakes      the first waiter of the queue, if the lock is free once expired leases have ended
 -- complexity O(log waiters)
--- flags: none
+-- flags: allow-oom
 local id = ARGV[3]
 local s, why = open(KEYS[1], ARGV[5])
 if not s then return why end

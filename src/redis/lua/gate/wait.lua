@@ -7,7 +7,7 @@
 -- repeated   harmless
 -- wakes      nobody
 -- complexity O(log waiting connections)
--- flags: none
+-- flags: allow-oom
 local lease = tonumber(ARGV[4])
 local s, why = open(ARGV[3])
 if not s then return why end
