@@ -209,7 +209,7 @@ enum class loss_reason
     expired,
     /// The server reported, in the answer to a renewal or in a message, that the attempt does not hold the lock.
     replaced,
-    /// The server reported the same in its first answer after a reconnect.
+    /// The server reported the same in its answer to a resync, after a reconnect or after it had forgotten the grant.
     replaced_meanwhile,
     /// An operator broke the lock.
     broken,

@@ -256,6 +256,12 @@ void protocol_client::on_renew(attempt& it, script_answer& answer)
     grant_report renewed = report_of(it.lock, answer, std::move(answer.state));
     if (it.current == phase::held)
     {
+        // Somebody may have deleted the keys. Unlike a renewal, a resync reclaims the lock.
+        if (answer.status == status::unknown)
+        {
+            it.stale = true;
+            return proceed(it);
+        }
         if (answer.status != status::own || answer.fence != it.fence)
             return lose(it, loss_reason::replaced);
         set_lease_timers(it, renewed, expiry(locks_.at(it.lock), renewed));
