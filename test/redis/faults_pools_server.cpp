@@ -490,3 +490,36 @@ BOOST_AUTO_TEST_CASE(a_process_with_a_hundred_permits_sigkilled)
     BOOST_TEST(view.adds_up());
 }
 // The test above fails if a script does not answer `more` after it has released as many expired permits as it may.
+
+// One script ends fewer expired grants than these.
+BOOST_AUTO_TEST_CASE(expired_permits_hide_no_units)
+{
+    constexpr int permits = 100;
+    const redis_server server;
+    lock_client holder(endless(server.url()));
+    lock_client client(endless(server.url()));
+    holder.size("a", permits);
+    client.size("a", permits);
+    const pool_view view(server, "a");
+    for (const bool tries : {false, true})
+    {
+        std::vector<std::unique_ptr<candidate>> held;
+        for (int i = 0; i < permits; ++i)
+        {
+            held.push_back(holder.acquire("a", 1));
+            BOOST_TEST_REQUIRE(held.back()->result() == "held");
+        }
+        std::vector<std::string> expire{"ZADD", view.keys[3], "XX"};
+        std::istringstream ids(server.cli({"ZRANGE", view.keys[3], "0", "-1"}));
+        for (std::string id; ids >> id;)
+            expire.insert(expire.end(), {"1", id});
+        server.run(expire);
+        if (tries)
+            BOOST_TEST(client.try_acquire("a", permits)->result() == "held");
+        else
+            BOOST_TEST(client.value("a") == permits);
+        for (const auto& each : held)
+            BOOST_TEST(until([&] { return each->is_told_of_loss(); }));
+    }
+}
+// The test above fails if the client does not repeat a command whose script has stopped.

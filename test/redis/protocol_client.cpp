@@ -6,6 +6,7 @@
 
 #include <boost/test/unit_test.hpp>
 #include <chrono>
+#include <deque>
 #include <string>
 #include <vector>
 
@@ -277,6 +278,28 @@ BOOST_AUTO_TEST_CASE(a_try_does_not_wait)
     const auto told = machine.take_actions();
     BOOST_TEST(std::get<failed>(told[0]).attempt == id);
     BOOST_TEST((std::get<failed>(told[0]).reason == attempt_failure::busy));
+    BOOST_TEST(machine.attempt_count() == 0U);
+}
+
+// One script ends a limited number of expired grants, and those that are left must not hide a free lock.
+BOOST_AUTO_TEST_CASE(a_try_is_repeated_while_there_is_more_to_do)
+{
+    const attempt_id id = machine.try_lock(now, lock);
+    pass(0s);
+    script_answer more = say(status::busy, 0, 15s);
+    more.more = true;
+    for (int i = 0; i < 2; ++i)
+    {
+        BOOST_TEST(sent() == "acquire");
+        BOOST_TEST(commands[0].arguments[1] == this->id(id));
+        BOOST_TEST(commands[0].arguments[2] == "try");
+        answer(more);
+        BOOST_TEST(events.empty());
+        // The server also continues with the queue.
+        std::erase_if(commands, [](const auto& each) { return name_of(each.op) == "nudge"; });
+    }
+    answer(say(status::busy, 0, 15s));
+    BOOST_TEST((only<failed>().reason == attempt_failure::busy));
     BOOST_TEST(machine.attempt_count() == 0U);
 }
 

@@ -260,6 +260,24 @@ BOOST_AUTO_TEST_CASE(the_message_about_an_impossible_request_may_overtake_the_an
     BOOST_TEST(machine.attempt_count() == 0U);
 }
 
+// One script ends a limited number of expired grants, and their units are available, too.
+BOOST_AUTO_TEST_CASE(a_read_is_repeated_while_there_is_more_to_do)
+{
+    read();
+    script_answer more = say(status::ok);
+    more.more = true;
+    more.extra = "64";
+    answer(more);
+    BOOST_TEST(events.empty());
+    BOOST_TEST(commands.size() == 1U);
+    BOOST_TEST((commands.at(0).op == operation::count));
+    more.more = false;
+    more.extra = "100";
+    answer(more);
+    BOOST_TEST(only<called>().available == 100);
+    BOOST_TEST(sent() == "");
+}
+
 BOOST_AUTO_TEST_CASE(setting_the_capacity_is_repeated_under_one_name)
 {
     machine.call(now, lock, call_kind::resize, 5);

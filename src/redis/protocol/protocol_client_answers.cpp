@@ -177,6 +177,10 @@ bool protocol_client::parse_granted_state(const unanswered_command& sent,
 
 void protocol_client::on_acquire(attempt& it, script_answer& answer)
 {
+    // One script ends a limited number of expired grants, and removes a limited number of disconnected waiters. Those
+    // that are left must not make a try fail.
+    if (answer.status == status::busy && answer.more && it.current == phase::joining)
+        return proceed(it);
     const auto why =
         answer.status == status::busy ? attempt_failure::busy : unusable(answer.status);
     lock_state& lock = locks_.at(it.lock);

@@ -96,8 +96,10 @@ void protocol_client::on_count(call_id id, const script_answer& answer)
         return;
     const lock_id lock = found->second.lock;
     const std::int64_t available = answer.extra_number();
-    // One script looks at a limited number of waiters.
-    if (answer.more && answer.ticket != 0 && found->second.what >= call_kind::notify_one)
+    // One script looks at a limited number of waiters, and ends a limited number of expired grants.
+    const bool continues = found->second.what == call_kind::read ||
+                           (answer.ticket != 0 && found->second.what >= call_kind::notify_one);
+    if (answer.more && continues)
     {
         found->second.awaited_answer = 0;
         if (found->second.newest == 0)
