@@ -66,7 +66,7 @@ BOOST_AUTO_TEST_CASE(a_refusal_of_another_capacity_reports_the_capacity_of_the_p
     acquire("a#1.1", 1);
     capacity = 5;
     for (const words& answer : {acquire("b#1.1", 1), acquire("b#1.1", 4),
-                                acquire("b#1.1", 1, "try"), add(1, "call"), create()})
+                                acquire("b#1.1", 1, "try"), add(1, "call"), create("creation")})
     {
         BOOST_TEST(answer[0] == "mismatch");
         BOOST_TEST(answer[6] == "3");

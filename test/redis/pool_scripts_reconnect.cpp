@@ -121,7 +121,7 @@ BOOST_AUTO_TEST_CASE(new_tokens_are_above_reclaimed_ones)
     const std::int64_t fence = fence_of(acquire("a#1.1", 1));
     store = {};
     store.clock = start - 3'600'000'000;
-    BOOST_TEST(create()[0] == "ok");
+    BOOST_TEST(create("creation")[0] == "ok");
     BOOST_TEST(resync("a#1.1", "a#2.1", fence, 1)[0] == "own");
     BOOST_TEST(all_end());
     BOOST_TEST(fence_of(acquire("c#1.1", 1)) > fence);
@@ -261,7 +261,7 @@ BOOST_AUTO_TEST_CASE(every_script_refuses_another_layout_and_changes_nothing)
         for (const words& answer :
              {acquire("a#1.1", 1), release("a#1.1", 1), cancel("a#1.1"), nudge("a#1.1"),
               renew("a#1.1", 1, 1), resync("a#1.1", "a#2.1", 1, 1), add(1, "call"),
-              resize(2, "call"), create(), break_lock(), inspect()})
+              resize(2, "call"), create("creation"), break_lock(), inspect()})
             BOOST_TEST(answer[0] == "foreign");
         BOOST_TEST((*store.hash("pool") == before));
         BOOST_TEST(store.key_count() == 1U);

@@ -69,7 +69,7 @@ BOOST_AUTO_TEST_CASE(a_capacity_is_set_once_by_each_call)
 
 BOOST_AUTO_TEST_CASE(a_capacity_that_was_set_is_kept_for_ever)
 {
-    create();
+    create("creation");
     resize(5, "call");
     pass(240h);
     BOOST_TEST(field("capacity") == "5");
@@ -78,7 +78,7 @@ BOOST_AUTO_TEST_CASE(a_capacity_that_was_set_is_kept_for_ever)
 
 BOOST_AUTO_TEST_CASE(a_capacity_that_was_set_applies_to_all_clients)
 {
-    create();
+    create("creation");
     resize(5, "call");
     // Clients that name the initial or the present capacity are accepted.
     BOOST_TEST(value() == 5);
@@ -86,7 +86,7 @@ BOOST_AUTO_TEST_CASE(a_capacity_that_was_set_applies_to_all_clients)
     BOOST_TEST(value() == 5);
     resize(6, "other");
     // The capacity is a former one: only a client that has used the pool before may name it.
-    BOOST_TEST(create()[0] == "mismatch");
+    BOOST_TEST(create("creation")[0] == "mismatch");
     accepts = "agreed";
     BOOST_TEST(value() == 6);
     capacity = 3;
@@ -175,9 +175,13 @@ BOOST_AUTO_TEST_CASE(a_take_or_an_addition_is_remembered_for_an_hour)
 BOOST_AUTO_TEST_CASE(create_reports_whether_it_created_the_pool)
 {
     outside = 1;
-    BOOST_TEST(create()[0] == "ok");
+    BOOST_TEST(create("a#0+1")[0] == "ok");
     outside = 2;
-    BOOST_TEST(create()[0] == "exists");
+    BOOST_TEST(create("b#0+1")[0] == "exists");
+    BOOST_TEST(value() == 2);
+    // The answer to the first call was lost.
+    BOOST_TEST(create("a#0+1")[0] == "ok");
+    BOOST_TEST(create("b#0+1")[0] == "exists");
     BOOST_TEST(value() == 2);
 }
 

@@ -260,6 +260,21 @@ BOOST_AUTO_TEST_CASE(the_message_about_an_impossible_request_may_overtake_the_an
     BOOST_TEST(machine.attempt_count() == 0U);
 }
 
+// Otherwise, the client that has created a pool believes that it existed.
+BOOST_AUTO_TEST_CASE(creating_a_pool_is_repeated_under_one_name)
+{
+    machine.call(now, lock, call_kind::create);
+    pass(0us);
+    const auto sent = commands.at(0).arguments;
+    BOOST_TEST(sent[1] == "create");
+    BOOST_TEST(sent[3] != "");
+    disconnect();
+    connect(2);
+    BOOST_TEST(commands.at(0).arguments == sent, boost::test_tools::per_element());
+    answer(say(status::ok));
+    BOOST_TEST((only<called>().status == status::ok));
+}
+
 // One script ends a limited number of expired grants, and their units are available, too.
 BOOST_AUTO_TEST_CASE(a_read_is_repeated_while_there_is_more_to_do)
 {

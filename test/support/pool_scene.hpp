@@ -72,10 +72,10 @@ public:
             "pool_count",
             with_shape({"w:", "resize", text(number), name, "", lease, claim, idle}, {accepts}));
     }
-    words create()
+    words create(const std::string& name)
     {
         return run("pool_count",
-                   with_shape({"w:", "create", "0", "", "", lease, claim, idle}, {accepts}));
+                   with_shape({"w:", "create", "0", name, "", lease, claim, idle}, {accepts}));
     }
 
     words break_lock(const std::string& fence = "")

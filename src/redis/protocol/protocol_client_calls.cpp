@@ -21,7 +21,7 @@ call_id protocol_client::call(local_time now, lock_id pool, call_kind what, std:
     each.lock = pool;
     each.what = what;
     each.number = number;
-    if (what == call_kind::add || what == call_kind::resize)
+    if (what != call_kind::read)
         lock.calls.begin(each.call, options_.nonce, id);
     send_call(id);
     return id;

@@ -3,11 +3,11 @@
 --
 -- KEYS       pool
 -- ARGV       prefix, what (add, create, read, resize), number (for add and resize), name (of the call), name of a call
---            that will not be repeated (both empty except for add and resize), lease ms, claim ms, idle ms, capacity,
---            units outside, whether the client accepts another capacity (adopt, agreed, or empty)
+--            that will not be repeated (both empty for read), lease ms, claim ms, idle ms, capacity, units outside,
+--            whether the client accepts another capacity (adopt, agreed, or empty)
 -- returns    ok | excess | exists | mismatch | foreign | wrongtype; the extra is the number of available units, or for
 --            a mismatch, the capacity of the pool
--- repeated   adds or sets nothing, and answers ok, as long as the name is remembered
+-- repeated   adds, creates or sets nothing, and answers ok, as long as the name is remembered
 -- wakes      waiters of the queue, as long as the first one fits; for resize, also waiters that exceed the capacity
 -- complexity O(log waiters + log holders); for resize O(waiters), up to 512
 -- flags: allow-oom
@@ -41,7 +41,12 @@ end
 expire_grants(s)
 local result = 'ok'
 if what == 'create' then
-  if s.fresh then s.created = true else result = 'exists' end
+  if s.fresh then
+    s.created = true
+    remember()
+  elseif not redis.call('ZSCORE', s.done, ARGV[4]) then
+    result = 'exists'
+  end
 elseif what == 'resize' and not redis.call('ZSCORE', s.done, ARGV[4]) then
   resize()
   remember()
