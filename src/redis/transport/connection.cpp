@@ -22,8 +22,8 @@
 #include "redis/transport/link.hpp"
 #include "redis/transport/self_test.hpp"
 
-// The loop: makes a link, tests it, reports it as connected, waits until it breaks, reports that, pauses, and
-// repeats.
+// The loop: makes a link, tests it, reports it as connected, waits until it breaks, reports that, and repeats. A link
+// that fails at once is followed by a pause.
 //
 // The operations of a link own the loop, never the other way round, so that the destruction of the context
 // destroys all of them.
