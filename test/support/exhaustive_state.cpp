@@ -103,7 +103,7 @@ struct client_state
         into.add(kind::stamp, each.current < phase::held ? each.waited_at : 0);
         into.add(kind::stamp, each.fence);
         into.add(kind::stamp, each.pending_grant.fence);
-        into.add(kind::server, each.pending_grant.deadline);
+        into.add(kind::server, each.pending_grant.reported_at + each.pending_grant.span.count());
         into.plain(each.pending_grant.span.count());
         into.plain((each.current == phase::releasing || !each.condition.empty()) &&
                    each.server == machine.server_);

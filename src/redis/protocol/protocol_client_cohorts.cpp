@@ -55,7 +55,7 @@ void protocol_client::pass_to_parked(attempt& it)
 void protocol_client::begin_run(attempt& it, const grant_report& given)
 {
     lock_state& lock = locks_.at(it.lock);
-    it.run.reported_at = given.deadline - given.span.count();
+    it.run.reported_at = given.reported_at;
     it.run.entered = now_;
     // A notified attempt has a mark at the server, which applies only to its own critical section.
     if (lock.options.cohort == 0 || !it.condition.empty())

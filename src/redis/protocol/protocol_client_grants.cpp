@@ -38,19 +38,20 @@ local_time protocol_client::expiry(const lock_state& lock, const grant_report& g
 {
     if (!safeguards_.clock_bound)
         return now_ + given.span - margin_of(given.span);
-    return lock.clock.known() ? lock.clock.before(given.deadline) - margin_of(given.span)
+    const server_time deadline = given.reported_at + given.span.count();
+    return lock.clock.known() ? lock.clock.before(deadline) - margin_of(given.span)
                               : local_time::min();
 }
 
-/// A grant from the server's time `now` until `deadline`. Another client may have requested a longer claim lease. The
-/// client relies on its own lease only, because a server that has forgotten the grant learns of no other when the client
-/// reconnects, and grants the lock again after that.
+/// A grant that the server reported at its time @p now, with a lease until @p deadline. The claim lease may be longer than
+/// this client's lease, if another client requested it. The client does not rely on the excess: if the server forgets the
+/// grant, `resync` restores it without the excess.
 protocol_client::grant_report protocol_client::make_report(const lock_state& lock,
                                                            std::int64_t fence, server_time now,
                                                            server_time deadline)
 {
     const local_time span = std::min(local_time(deadline - now), local_time(lock.options.lease));
-    return {fence, now + span.count(), span};
+    return {fence, now, span};
 }
 
 /// The grant that an answer reports or renews.
@@ -62,24 +63,25 @@ protocol_client::grant_report protocol_client::report_of(lock_id lock, const scr
     return result;
 }
 
+/// Enters a grant. The client first awaits the answer to a command in flight; and if the grant may be too old, or lacks
+/// the state of the monitor, the client confirms it first.
 void protocol_client::on_grant(attempt& it, grant_report given, bool by_message)
 {
     // Only a message can be outdated: answers arrive in the order of their scripts.
-    const server_time granted_at = given.deadline - given.span.count();
     if (by_message && safeguards_.fence_floor &&
-        (given.fence <= it.fence || granted_at < it.waited_at))
+        (given.fence <= it.fence || given.reported_at < it.waited_at))
         return;
+    if (it.awaited_answer != 0 || it.wait.leader != 0)
+    {
+        it.pending_grant = std::move(given);
+        return;
+    }
     const lock_state& lock = locks_.at(it.lock);
     const local_time expires = expiry(lock, given);
-    const bool awaits_answer = it.awaited_answer != 0 || it.wait.leader != 0;
-    const bool must_wait = awaits_answer && safeguards_.single_flight;
     const bool is_whole = lock.options.state.empty() || given.state;
-    if (expires > now_ && !must_wait && is_whole)
+    if (expires > now_ && is_whole)
         return enter(it, std::move(given), expires, by_message);
     it.pending_grant = std::move(given);
-    // The client continues when the answer to the command in flight arrives.
-    if (awaits_answer)
-        return;
     // The server granted the lock, so it did not execute the transaction.
     it.doubtful = false;
     dequeue(it);
@@ -89,7 +91,8 @@ void protocol_client::on_grant(attempt& it, grant_report given, bool by_message)
     proceed(it);
 }
 
-/// Processes a grant that a message reported while a command was in flight, if there was one.
+/// Processes a grant that was reported while another command was in flight, if there was one. It may be outdated now, as
+/// if a message reported it.
 void protocol_client::enter_pending_grant(attempt& it)
 {
     if (it.pending_grant.fence != 0)

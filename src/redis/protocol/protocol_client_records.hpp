@@ -62,8 +62,9 @@ struct protocol_client_records
     struct grant_report
     {
         std::int64_t fence = 0;
-        server_time deadline = 0;
-        // The time from the report to the end of the lease.
+        // The time of the lock's clock in the message or the answer.
+        server_time reported_at = 0;
+        // How much of the lease was left then, as far as this client relies on it.
         local_time span{};
         // The arrival time of the message that reported the grant; 0 if an answer reported it.
         local_time received_at{};
