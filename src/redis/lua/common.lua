@@ -48,7 +48,7 @@ end
 
 -- Whether a connection let a lease expire and has sent no command since that looks at the object's state. Each of its
 -- waiters could delay the others by a claim lease. So its waiters are dropped like those of a broken connection, and
--- return to their positions later.
+-- return to their positions later. `id` is that of an attempt, or the part of it that names the connection.
 local function is_unresponsive(s, id)
   return s.unresponsive and string.find(s.unresponsive, ' ' .. string.match(id, '^[^.]*') .. ' ', 1, true)
 end
@@ -67,9 +67,8 @@ end
 
 -- Notes that a connection has sent a command that looks at the object's state.
 local function mark_responsive(s, id)
-  local first = is_unresponsive(s, id)
-  if not first then return end
-  s.unresponsive = string.sub(s.unresponsive, 1, first) .. string.gsub(string.sub(s.unresponsive, first + 1), '^%S+ ', '')
+  if not is_unresponsive(s, id) then return end
+  s.unresponsive = string.gsub(s.unresponsive, ' ' .. string.match(id, '^[^.]*') .. ' ', ' ')
   if s.unresponsive ~= ' ' then redis.call('HSET', s.key, 'silent', s.unresponsive) return end
   s.unresponsive = nil
   redis.call('HDEL', s.key, 'silent')
