@@ -69,10 +69,9 @@ inline patches later_grants()
 {
     return {
         {"resync",
-         "if held and (s.fence - fence < 0 or s.fence == fence and (s.holder == '' or s.holder == "
-         "'?') and\n      not redis.call('ZRANGEBYSCORE', s.done, fence, fence, 'LIMIT', 0, 1)[1]) "
-         "then",
-         "if held and not (s.holder == id and s.fence == fence) then"}};
+         "if s.fence - fence < 0 or s.fence == fence and (s.holder == '' or s.holder == '?') and\n"
+         "      not redis.call('ZRANGEBYSCORE', s.done, fence, fence, 'LIMIT', 0, 1)[1] then",
+         "if not (s.holder == id and s.fence == fence) then"}};
 }
 
 /// A notification is lost if the notified waiter crashes or is cancelled.

@@ -9,56 +9,57 @@
 -- complexity O(entries log waiters)
 -- flags: allow-oom
 
--- All attempts are renamed before any lock is granted: under its former id, a waiter looks disconnected.
+-- First, all waiters get their new ids: under a former id, a waiter looks disconnected. Only then are locks granted.
 local function rename(key, i)
-  local a = 2 + 7 * i
-  local id, held, condition = ARGV[a + 1], ARGV[a + 2] ~= '0', ARGV[a + 6] ~= '' and ARGV[a + 6]
-  local s = open(key, ARGV[a + 4])
-  for old in string.gmatch(s and ARGV[a] or '', '[^,]+') do
-    for _, key in ipairs({s.queue, condition and waiters_on(s, condition) or nil}) do
-      local ticket = redis.call('ZSCORE', key, old)
-      -- A server that missed the grant still has the holder in the queue. The new member is added before the former one
-      -- is removed, because an empty key would lose its time to live.
-      if ticket and not held then redis.call('ZADD', key, ticket, id) end
-      if ticket and (held or old ~= id) then redis.call('ZREM', key, old) end
+  local ids, id, fence, _, claim, _, condition = unpack(ARGV, 2 + 7 * i, 8 + 7 * i)
+  local s = open(key, claim)
+  if not s then return end
+  for old in string.gmatch(ids, '[^,]+') do
+    for _, waiters in ipairs({s.queue, condition ~= '' and waiters_on(s, condition) or nil}) do
+      local ticket = redis.call('ZSCORE', waiters, old)
+      -- The new member is added before the former one is removed, because an empty key would lose its time to live. A
+      -- server that missed a grant still has the holder in the queue.
+      if ticket and fence == '0' then redis.call('ZADD', waiters, ticket, id) end
+      if ticket and (fence ~= '0' or old ~= id) then redis.call('ZREM', waiters, old) end
     end
   end
   -- The plan of a transaction is stored under its id. A holder needs none.
-  local plan = s and take_plan(s, id)
-  if plan and not held then store_plan(s, id, plan, 2) end
+  local plan = take_plan(s, id)
+  if plan and fence == '0' then store_plan(s, id, plan, 2) end
 end
 each(rename)
 
 return each(function(key, i)
-  local a = 2 + 7 * i
-  local id, fence, lease, idle = ARGV[a + 1], ARGV[a + 2], ARGV[a + 3], ARGV[a + 5]
-  local condition = ARGV[a + 6] ~= '' and ARGV[a + 6]
-  local s, result = open(key, ARGV[a + 4])
-  if s then
-    expire_grant(s)
-    mark_responsive(s, id)
-    local held, reclaims = fence ~= '0', nil
-    for old in string.gmatch(ARGV[a], '[^,]+') do
+  local ids, id, fence, lease, claim, idle, condition = unpack(ARGV, 2 + 7 * i, 8 + 7 * i)
+  local s, why = open(key, claim)
+  if not s then return why end
+  expire_grant(s)
+  mark_responsive(s, id)
+  local mine, reclaims
+  if fence == '0' then
+    -- The waiter may have been granted the lock meanwhile.
+    for old in string.gmatch(ids, '[^,]+') do
       if s.holder == old then s.holder = id end
     end
-    -- A replica that has taken over may know the holder by the id of an older connection.
+  else
+    -- A replica that has taken over may know the holder by an older id than the client lists.
     local renamed = string.gsub(s.holder, '#%d+', string.match(id, '#%d+'))
-    if held and s.fence == fence and (renamed == id or renamed == '?' .. id) then s.holder = renamed end
+    if s.fence == fence and (renamed == id or renamed == '?' .. id) then s.holder = renamed end
     -- The server forgot the grant, and has not granted the lock since: the holder reclaims it. If a clock that was set
     -- back led to another grant with a lower token, revoke() informs that holder. A late copy of this command does not
     -- reclaim a lock that the holder has released since.
-    if held and (s.fence - fence < 0 or s.fence == fence and (s.holder == '' or s.holder == '?') and
-      not redis.call('ZRANGEBYSCORE', s.done, fence, fence, 'LIMIT', 0, 1)[1]) then
+    if s.fence - fence < 0 or s.fence == fence and (s.holder == '' or s.holder == '?') and
+      not redis.call('ZRANGEBYSCORE', s.done, fence, fence, 'LIMIT', 0, 1)[1] then
       revoke(s)
       s.holder, s.fence, s.reclaimed, reclaims = id, fence, true, true
     end
-    local mine = held and confirm_holder(s, id, fence)
+    mine = confirm_holder(s, id, fence)
     if mine then s.deadline = format('%d', math.max(s.deadline, s.now + lease * 1000)) end
-    if s.holder == '' then grant_next(s, id) end
-    save(s, lease, idle)
-    -- The present state of a monitor may differ from the one that the holder has read.
-    if reclaims then redis.call('HSET', s.key, 'born', format('%d', math.max(wall, fence + 1))) end
-    result = (mine or not held) and answer(s, nil, id, nil, condition) or answer(s, outcome_of_grant(s, fence + 0, ''))
   end
-  return result
+  if s.holder == '' then grant_next(s, id) end
+  save(s, lease, idle)
+  -- The present state of a monitor may differ from the one that the holder has read.
+  if reclaims then redis.call('HSET', s.key, 'born', format('%d', math.max(wall, fence + 1))) end
+  if fence ~= '0' and not mine then return answer(s, outcome_of_grant(s, fence + 0, '')) end
+  return answer(s, nil, id, nil, condition ~= '' and condition)
 end)
