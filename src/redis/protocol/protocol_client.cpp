@@ -123,7 +123,7 @@ void protocol_client::end_attempt(attempt_id id)
     lock_state& lock = locks_.at(left);
     lock.parked.erase(id);
     // A slot can be used again only if the client knows what the server remembers in it.
-    if (found->second.transaction.tries < 2 && !found->second.doubtful)
+    if (found->second.transaction.tries < 2 && !found->second.may_be_done)
         slots_.at(lock.slots).free.insert(found->second.slot);
     attempts_.erase(found);
     end_use(left);
@@ -180,7 +180,7 @@ bool protocol_client::cancel(local_time now, attempt_id id)
         it.ending.how = release_kind::unawaited;
     if (it.current == phase::releasing || it.transaction.unwanted)
         return false;
-    if (it.doubtful)
+    if (it.may_be_done)
     {
         // The answer will show the outcome. If no answer can arrive, the caller does not wait for one.
         if (is_transacting(it))

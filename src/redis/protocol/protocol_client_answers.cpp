@@ -211,9 +211,9 @@ void protocol_client::on_cancel(attempt& it, const script_answer& answer)
 {
     if (it.transaction.unwanted && answer.status == status::released)
         return conclude(it, true, answer.extra_number());
-    it.doubtful = it.doubtful || answer.status != status::cancelled;
+    it.may_be_done = it.may_be_done || answer.status != status::cancelled;
     if (it.transaction.unwanted)
-        return end_with(it, it.doubtful ? attempt_failure::unknown : attempt_failure::cancelled);
+        return end_with(it, it.may_be_done ? attempt_failure::unknown : attempt_failure::cancelled);
     end_attempt(it.id);
 }
 
@@ -226,7 +226,7 @@ void protocol_client::on_release(attempt& it, const script_answer& answer)
     if (answer.status != status::released)
         resync_waiters(it.lock);
     const bool is_awaited = it.ending.how == release_kind::awaited;
-    it.doubtful = false;
+    it.may_be_done = false;
     if (it.wants.takes)
     {
         // If the grant ended before the units could be taken, the attempt starts again, unless it was cancelled.
@@ -306,7 +306,7 @@ void protocol_client::on_resync(attempt& it, const script_answer& answer)
     if (answer.status == status::own)
         return on_grant(it, report, false);
     if (const auto why = unusable(answer.status))
-        return end_with(it, it.doubtful ? attempt_failure::unknown : *why);
+        return end_with(it, it.may_be_done ? attempt_failure::unknown : *why);
     if (answer.status != status::queued && answer.status != status::asleep)
         return rejoin(it);
     // Another server may lack a notification by the previous one.
@@ -329,8 +329,8 @@ void protocol_client::on_nudge(lock_id id, attempt_id head, const script_answer&
         while (!lock.waiters.empty())
         {
             attempt& each = attempts_.at(lock.waiters.begin()->second.begin()->second);
-            each.doubtful = waits_as_transaction(each);
-            end_with(each, each.doubtful ? attempt_failure::unknown : *why);
+            each.may_be_done = waits_as_transaction(each);
+            end_with(each, each.may_be_done ? attempt_failure::unknown : *why);
         }
         return;
     }
@@ -375,7 +375,7 @@ void protocol_client::resync_waiters(lock_id id)
             if (attempt& each = attempts_.at(waiter); each.awaited_answer == 0)
             {
                 each.stale = true;
-                each.doubtful = waits_as_transaction(each);
+                each.may_be_done = waits_as_transaction(each);
                 each.transaction.since = std::max(each.transaction.since, lock.last_answer);
                 all.push_back(waiter);
             }

@@ -87,13 +87,13 @@ void protocol_client::disconnected(local_time now)
     {
         // The server may have executed the release.
         if (each.current == phase::releasing && each.awaited_answer != 0 && !only_frees(each))
-            each.doubtful = true;
+            each.may_be_done = true;
         each.awaited_answer = 0;
         each.pending_grant = {};
         each.stale = !each.incarnations.empty();
         // The transaction still waited at the last answer over this connection: a message about its end would have
         // arrived before that answer. By an answer over the next connection, it may have ended.
-        if (waits_as_transaction(each) && !std::exchange(each.doubtful, true))
+        if (waits_as_transaction(each) && !std::exchange(each.may_be_done, true))
             each.transaction.since =
                 std::max(each.transaction.since, locks_.at(each.lock).last_answer);
         retries_.set(repetition::attempt, id, each.retry_at, never);

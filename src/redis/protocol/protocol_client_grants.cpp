@@ -83,7 +83,7 @@ void protocol_client::on_grant(attempt& it, grant_report given, bool by_message)
         return enter(it, std::move(given), expires, by_message);
     it.pending_grant = std::move(given);
     // The server granted the lock, so it did not execute the transaction.
-    it.doubtful = false;
+    it.may_be_done = false;
     dequeue(it);
     it.current = phase::confirming;
     if (expires <= now_)

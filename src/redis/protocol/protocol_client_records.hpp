@@ -166,7 +166,7 @@ struct protocol_client_records
         bool stale = false;
         // Whether the server may have executed a transaction, or a release that does more than free the lock, without
         // the client's knowledge.
-        bool doubtful = false;
+        bool may_be_done = false;
         std::uint32_t slot = 0;
         // The number of the last command for the attempt, while its answer is outstanding; otherwise 0.
         std::uint64_t awaited_answer = 0;

@@ -122,8 +122,8 @@ void protocol_client::fail_waiters(lock_state& lock, std::string_view text)
     while (!lock.waiters.empty())
     {
         attempt& each = attempts_.at(lock.waiters.begin()->second.begin()->second);
-        each.doubtful = waits_as_transaction(each);
-        report_failure(each, each.doubtful ? attempt_failure::unknown : attempt_failure::refused,
+        each.may_be_done = waits_as_transaction(each);
+        report_failure(each, each.may_be_done ? attempt_failure::unknown : attempt_failure::refused,
                        text);
         each.ending.has_failed = true;
         withdraw(each);
@@ -213,16 +213,16 @@ void protocol_client::on_refused(attempt& it, operation op, std::string_view tex
     if (op == operation::transact)
     {
         if (!failed_inside)
-            it.doubtful = --it.transaction.tries != 0;
+            it.may_be_done = --it.transaction.tries != 0;
         if (it.transaction.unwanted)
-            return abandon_transaction(it, it.doubtful ? attempt_failure::unknown
-                                                       : attempt_failure::cancelled);
+            return abandon_transaction(it, it.may_be_done ? attempt_failure::unknown
+                                                          : attempt_failure::cancelled);
     }
     else if (it.transaction.unwanted)
         return abandon_transaction(it, attempt_failure::unknown);
     if (!is_transient(text))
     {
-        const auto reason = it.doubtful ? attempt_failure::unknown : attempt_failure::refused;
+        const auto reason = it.may_be_done ? attempt_failure::unknown : attempt_failure::refused;
         // The server may know the attempt all the same, or has granted the lock.
         if ((it.current == phase::joining && failed_inside) ||
             (it.current == phase::confirming && op == operation::fetch) ||
@@ -232,7 +232,7 @@ void protocol_client::on_refused(attempt& it, operation op, std::string_view tex
             it.ending.has_failed = true;
             return withdraw(it);
         }
-        if (it.doubtful && it.current < phase::held)
+        if (it.may_be_done && it.current < phase::held)
             return end_with(it, reason, text);
         if (it.current == phase::joining || (op == operation::resync && it.current < phase::held))
             return end_with(it, attempt_failure::refused, text);
@@ -266,7 +266,7 @@ void protocol_client::on_refused_release(attempt& it, operation op, bool failed_
     // The refused command was sent before the release, which waits for its answer.
     if (op != operation::release && op != operation::commit)
         return proceed(it);
-    const bool may_be_done = it.doubtful || (failed_inside && !only_frees(it));
+    const bool may_be_done = it.may_be_done || (failed_inside && !only_frees(it));
     const auto reason = may_be_done ? attempt_failure::unknown : attempt_failure::refused;
     if (it.wants.takes)
         return end_with(it, reason, text);

@@ -50,7 +50,7 @@ void protocol_client::send_transact(attempt& it)
     for (const proposal::step& step : its.proposed->steps)
         arguments.add(step.what, step.field, step.value, step.otherwise, step.least, step.most);
     ++its.tries;
-    it.doubtful = true;
+    it.may_be_done = true;
     send(operation::transact, it.lock, it.id, lock.all_keys, std::move(arguments));
 }
 
@@ -66,7 +66,7 @@ server_time protocol_client::time_of(const lock_state& lock) const
 void protocol_client::on_transact(attempt& it, script_answer& answer)
 {
     const bool is_first = it.transaction.tries == 1;
-    it.doubtful = false;
+    it.may_be_done = false;
     // This answer does not show whether the server executed an earlier command.
     if ((answer.status == status::unknown || unusable(answer.status)) && !is_first)
         return end_with(it, attempt_failure::unknown);
@@ -101,7 +101,7 @@ void protocol_client::on_transact(attempt& it, script_answer& answer)
 /// Notes that the server knows the transaction, and that it waits.
 void protocol_client::await_turn(attempt& it, const script_answer& answer)
 {
-    it.doubtful = false;
+    it.may_be_done = false;
     it.transaction.since = answer.now;
     it.server = server_;
 }
@@ -119,7 +119,7 @@ void protocol_client::conclude(attempt& it, bool executed, std::int64_t fence)
 /// Notes that the server has not executed a transaction, and no longer will.
 void protocol_client::decline(attempt& it)
 {
-    it.doubtful = false;
+    it.may_be_done = false;
     it.transaction.proposed = nullptr;
 }
 
@@ -131,7 +131,7 @@ void protocol_client::abandon_transaction(attempt& it, attempt_failure reason)
     clear_timers(it);
     it.transaction.unwanted = false;
     // The client then does not know what the server remembers in the slot.
-    it.doubtful = reason == attempt_failure::unknown;
+    it.may_be_done = reason == attempt_failure::unknown;
     it.current = phase::cancelling;
     proceed(it);
 }
