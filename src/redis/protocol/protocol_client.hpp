@@ -35,11 +35,8 @@ namespace turnstile::redis::detail {
  * The driver reports events and the time, and performs the requested actions in their order. The client uses no
  * sockets, threads or clocks. It is a value: a copy continues independently.
  *
- * @ref lock and @ref try_lock start an attempt. It goes through some of these phases, usually in this order. It may
- * return to joining: from queued, from confirming, and from releasing if it takes units and was not cancelled.
- *
- *     parked -> joining -> queued -> confirming -> held -> releasing
- *                   \________\___________\___________\_____ cancelling
+ * @ref begin starts an attempt. It goes through some of these phases, usually in this order; docs/protocol.md lists the
+ * transitions.
  *
  * - parked: the envoy of the cohort represents the attempt at the server.
  * - joining: the server may or may not know the attempt.
