@@ -275,7 +275,7 @@ struct client_counters
     std::uint64_t reentered = 0;
     std::uint64_t malformed = 0;
     latency_histogram round_trip;
-    /// The time from lock() or try_lock() to `granted`.
+    /// The time from the start of an attempt to `granted`.
     latency_histogram lock_wait;
 };
 

@@ -43,9 +43,9 @@ local_time protocol_client::expiry(const lock_state& lock, const grant_report& g
                               : local_time::min();
 }
 
-/// A grant that the server reported at its time @p now, with a lease until @p deadline. The claim lease may be longer than
-/// this client's lease, if another client requested it. The client does not rely on the excess: if the server forgets the
-/// grant, `resync` restores it without the excess.
+/// A grant that the server reported at its time @p now, with a lease until @p deadline. Another client may have asked for
+/// a claim lease that is longer than this client's lease. The client does not rely on the excess, because `resync`
+/// restores a forgotten grant without it.
 protocol_client::grant_report protocol_client::make_report(const lock_state& lock,
                                                            std::int64_t fence, server_time now,
                                                            server_time deadline)
@@ -63,8 +63,8 @@ protocol_client::grant_report protocol_client::report_of(lock_id lock, const scr
     return result;
 }
 
-/// Enters a grant. The client first awaits the answer to a command in flight; and if the grant may be too old, or lacks
-/// the state of the monitor, the client confirms it first.
+/// Enters a grant: after the answer to a command in flight, and after a confirmation if the grant may be late or lacks
+/// the state of the monitor.
 void protocol_client::on_grant(attempt& it, grant_report given, bool by_message)
 {
     // Only a message can be outdated: answers arrive in the order of their scripts.
@@ -91,8 +91,8 @@ void protocol_client::on_grant(attempt& it, grant_report given, bool by_message)
     proceed(it);
 }
 
-/// Processes a grant that was reported while another command was in flight, if there was one. It may be outdated now, as
-/// if a message reported it.
+/// Processes a grant that was reported while another command was in flight, if there was one. Like a message, it may be
+/// outdated.
 void protocol_client::enter_pending_grant(attempt& it)
 {
     if (it.pending_grant.fence != 0)

@@ -37,7 +37,7 @@ struct lease_options
 {
     /// A lease lasts this long from its last renewal.
     std::chrono::milliseconds lease{15000};
-    /// The claim lease, which an unconfirmed grant has. It is not longer than the lease.
+    /// The claim lease, with which each grant starts. It is not longer than the lease.
     std::chrono::milliseconds claim{4000};
     /// The time for which the server remembers an unused lock; at least the lease and `shortest_idle_time`.
     std::chrono::milliseconds idle{60000};
