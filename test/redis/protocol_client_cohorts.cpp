@@ -107,7 +107,7 @@ BOOST_AUTO_TEST_CASE(each_hand_over_has_its_own_token)
     BOOST_TEST((got.expires > now + 14s));
     BOOST_TEST(machine.holds(second));
     BOOST_TEST(!machine.holds(first));
-    BOOST_TEST(machine.is_confirmed(second));
+    BOOST_TEST(machine.server_knows(second));
     release_later(second);
     got = handed_over();
     BOOST_TEST(got.attempt == third);

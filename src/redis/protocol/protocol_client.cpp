@@ -27,7 +27,7 @@ lock_id protocol_client::open_lock(lock_keys keys, const lease_options& options)
         const auto found = shared_.find(keys[0]);
         if (found != shared_.end() && locks_.at(found->second).options == options)
         {
-            ++locks_.at(found->second).users;
+            ++locks_.at(found->second).open_count;
             return found->second;
         }
         shared_[keys[0]] = last_lock_ + 1;
@@ -53,7 +53,7 @@ lock_id protocol_client::open_lock(lock_keys keys, const lease_options& options)
 void protocol_client::close_lock(lock_id id)
 {
     const auto found = locks_.find(id);
-    if (--found->second.users != 0)
+    if (--found->second.open_count != 0)
         return;
     if (const auto shared = shared_.find(found->second.keys[0]);
         shared != shared_.end() && shared->second == id)
@@ -137,7 +137,7 @@ void protocol_client::end_use(lock_id id)
         return;
     timers_.set(timer::nudge, lock->first, lock->second.nudge_at, never);
     retries_.set(repetition::nudge, lock->first, lock->second.nudge_retry_at, never);
-    if (lock->second.users == 0)
+    if (lock->second.open_count == 0)
         erase_lock(lock);
 }
 
@@ -228,9 +228,9 @@ attempt_id protocol_client::release(local_time now, attempt_id id, commit_reques
         end_commit_of_contributions(what, release_result::lost);
         return 0;
     }
-    const bool speaks = !what.condition.empty() || what.changes_anything();
+    const bool needs_commit = !what.condition.empty() || what.changes_anything();
     const bool has_failed = what.has_failed;
-    if (!speaks && hand_over(it))
+    if (!needs_commit && hand_over(it))
         return 0;
     if (!what.condition.empty())
     {
@@ -239,7 +239,7 @@ attempt_id protocol_client::release(local_time now, attempt_id id, commit_reques
         follower.wait.leader = it.id;
         it.ending.follower = follower.id;
     }
-    if (speaks)
+    if (needs_commit)
         it.ending.commit = std::make_shared<const commit_request>(std::move(what));
     // The timer for the loss stays: when the lease has ended, the lock is free, whether or not the server has received
     // the release.
@@ -291,7 +291,7 @@ bool protocol_client::holds(attempt_id id) const
     return found != attempts_.end() && found->second.current == phase::held;
 }
 
-bool protocol_client::is_confirmed(attempt_id id) const
+bool protocol_client::server_knows(attempt_id id) const
 {
     return holds(id) && is_connected_ && !find_by_bearer(id)->second.stale;
 }
@@ -363,7 +363,7 @@ void protocol_client::enqueue(attempt& it, const script_answer& answer, bool on_
 /// Sends `acquire` or `transact` again, with the attempt's former ticket if that certainly belongs to the lock's queue.
 void protocol_client::rejoin(attempt& it)
 {
-    // The present server granted the lock for a critical section, so it does not execute the transaction.
+    // The present server granted the lock to a transaction for a critical section, so it no longer executes it.
     if (it.current == phase::confirming && it.server == server_)
         decline(it);
     // Perhaps a former server has executed the waiting transaction. If the present one does not know that, it lacks

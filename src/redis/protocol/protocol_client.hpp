@@ -81,19 +81,17 @@ public:
     /// Whether a lock has attempts, calls or contributions.
     [[nodiscard]] bool is_used(lock_id id) const { return locks_.at(id).uses != 0; }
 
-    /// Starts an attempt that waits for a lock. It ends with `granted` or `failed`, or by @ref cancel.
-    attempt_id lock(local_time now, lock_id lock) { return begin(now, lock, lock_request()); }
+    /// Starts an attempt. It ends with `granted` or `failed`; with `taken`, if it takes units; or by @ref cancel.
+    attempt_id begin(local_time now, lock_id id, const lock_request& what);
 
-    /// Starts an attempt that does not wait. It ends like @ref lock.
+    /// Short forms for tests.
+    attempt_id lock(local_time now, lock_id lock) { return begin(now, lock, lock_request()); }
     attempt_id try_lock(local_time now, lock_id lock)
     {
         lock_request what;
         what.waits = false;
         return begin(now, lock, what);
     }
-
-    /// Starts an attempt with a request. It ends like @ref lock; or with `taken`, if it takes units.
-    attempt_id begin(local_time now, lock_id id, const lock_request& what);
 
     /// Starts a transaction of a monitor. It ends with `transacted` or `failed`; or with `granted`, and then the holder
     /// executes the transaction.
@@ -108,7 +106,7 @@ public:
     void release(local_time now, attempt_id id) { release(now, id, commit_request()); }
 
     /// Releases a held lock with a commit, which has no effect if the lock was lost before. If the commit names a
-    /// condition, a new attempt waits on it, and ends like @ref lock. Returns this attempt; 0 if there is none, or if
+    /// condition, a new attempt waits on it, and ends like @ref begin. Returns this attempt; 0 if there is none, or if
     /// the lock has been lost already.
     attempt_id release(local_time now, attempt_id id, commit_request what);
 
@@ -212,8 +210,8 @@ public:
     /// Whether an attempt holds its lock at present.
     [[nodiscard]] bool holds(attempt_id id) const;
 
-    /// Whether the server has confirmed over the present connection that an attempt holds its lock.
-    [[nodiscard]] bool is_confirmed(attempt_id id) const;
+    /// Whether the server has reported over the present connection that an attempt holds its lock.
+    [[nodiscard]] bool server_knows(attempt_id id) const;
 
     /// Whether an attempt waits on a condition after a commit that the server may or may not have executed.
     [[nodiscard]] bool is_committing(attempt_id id) const;
@@ -287,7 +285,7 @@ private:
     void on_transact(attempt& it, script_answer& answer);
     void on_cancel(attempt& it, const script_answer& answer);
     void decline(attempt& it);
-    void await_turn(attempt& it, const script_answer& answer);
+    void note_unexecuted(attempt& it, const script_answer& answer);
     void conclude(attempt& it, bool executed, std::int64_t fence);
     void abandon_transaction(attempt& it, attempt_failure reason);
     [[nodiscard]] bool is_about(const message& what, const attempt& it) const;

@@ -313,8 +313,8 @@ void protocol_client::on_resync(attempt& it, const script_answer& answer)
     if (answer.status == status::asleep && std::exchange(it.server, server_) != server_ &&
         it.wait.end == wait_end::notification)
         it.wait.end = wait_end::spurious;
-    // A transaction that still waits has not been executed.
-    await_turn(it, answer);
+    if (it.is_transaction)
+        note_unexecuted(it, answer);
     enqueue(it, answer, answer.status == status::asleep);
     enter_pending_grant(it);
 }
@@ -335,10 +335,11 @@ void protocol_client::on_nudge(lock_id id, attempt_id head, const script_answer&
         return;
     }
     const grant_report report = report_of(id, answer);
-    if (const auto owner = parse_waiter_id(answer.extra); owner && owner->nonce == options_.nonce)
+    if (const auto holder = parse_waiter_id(answer.extra);
+        holder && holder->nonce == options_.nonce)
     {
         // This client was granted the lock, but the message has not arrived.
-        const auto found = attempts_.find(owner->sequence);
+        const auto found = attempts_.find(holder->sequence);
         if (found != attempts_.end() && found->second.current < phase::held)
             on_grant(found->second, report, false);
     }

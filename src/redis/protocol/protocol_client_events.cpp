@@ -261,8 +261,8 @@ void protocol_client::clear_timers(attempt& it)
     retries_.set(repetition::attempt, it.id, it.retry_at, never);
 }
 
-/// Schedules a nudge for the known end of the holder's lease, or of a contribution's lease if waiters of a condition
-/// may depend on it: the server does nothing by itself.
+/// Schedules a nudge for the known end of the holder's lease, because the server does nothing by itself. If all waiters
+/// wait on conditions, the lease of a contribution on which they may depend counts, too.
 void protocol_client::arm_nudge(lock_id id, const script_answer& answer)
 {
     lock_state& lock = locks_.at(id);
@@ -274,17 +274,17 @@ void protocol_client::arm_nudge(lock_id id, const script_answer& answer)
         static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(nudge_spread.count()));
     const local_time later = milliseconds(std::min(head.position, nudge_positions) + 1);
     local_time left(std::max<std::int64_t>(answer.deadline - answer.now, 0));
-    // Waiters of a condition need no deadline: the client asks once per lease, in case a message was lost. The client
-    // may believe that a transaction is in the queue although it waits on a condition. If one waiter is asleep and the
-    // lock has no holder, the queue is empty, so all of them are.
-    const bool nobody_queues = answer.status == status::asleep && answer.deadline == 0;
-    if (!name.empty() || nobody_queues)
+    // Waiters of a condition have no deadline, so the client asks once per lease, in case a message was lost. If one of
+    // them is asleep and the lock has no holder, the queue is empty. Then all waiters of the client are asleep, also
+    // transactions that it believes to be in the queue.
+    const bool all_asleep = answer.status == status::asleep && answer.deadline == 0;
+    if (!name.empty() || all_asleep)
     {
-        const local_time owned = left;
+        const local_time held = left;
         left = std::max(left, local_time(lock.options.lease));
         // A contribution that has already expired is undone when the holder releases the lock.
         if (answer.next_expiry != 0)
-            left = std::min(left, std::max(local_time(answer.next_expiry - answer.now), owned));
+            left = std::min(left, std::max(local_time(answer.next_expiry - answer.now), held));
     }
     timers_.set(timer::nudge, id, lock.nudge_at, now_ + left + later + local_time(spread));
 }

@@ -29,6 +29,7 @@ namespace turnstile::redis::detail {
 /// The data of a @ref protocol_client about attempts, locks, calls, contributions and commands.
 struct protocol_client_records
 {
+    // In this order: attempts before `held` do not hold the lock yet, those after it end.
     enum class phase
     {
         parked,
@@ -162,7 +163,8 @@ struct protocol_client_records
         phase current = phase::joining;
         lock_request wants;
         bool is_transaction = false;
-        // Whether the client has to ask the server about the attempt (resync) or awaits the answer.
+        // Whether the connection broke since the server last reported about the attempt. The client then sends `resync`
+        // before any other command for it, but for a release or a cancellation.
         bool stale = false;
         // Whether the server may have executed a transaction, or a release that does more than free the lock, without
         // the client's knowledge.
@@ -216,9 +218,8 @@ struct protocol_client_records
         word_list own_keys;
         word_list all_keys;
         word_list option_words;
-        // The number of calls of open_lock() without a close_lock(). A lock without users is erased as soon as its last
-        // use has ended.
-        std::uint32_t users = 1;
+        // The number of calls of open_lock() without a close_lock(). At 0, the lock is erased after its last use.
+        std::uint32_t open_count = 1;
         // For a pool: whether the server has accepted its capacity.
         bool agreed = false;
         bool nudging = false;

@@ -84,7 +84,7 @@ void protocol_client::on_transact(attempt& it, script_answer& answer)
     if (it.transaction.unwanted && !unusable(answer.status))
         return abandon_transaction(it, attempt_failure::cancelled);
     if (waits)
-        await_turn(it, answer);
+        note_unexecuted(it, answer);
     else
         decline(it);
     // The command arrived too late to be executed: the server's clock differs from the client's estimate.
@@ -98,8 +98,8 @@ void protocol_client::on_transact(attempt& it, script_answer& answer)
     enter_pending_grant(it);
 }
 
-/// Notes that the server knows the transaction, and that it waits.
-void protocol_client::await_turn(attempt& it, const script_answer& answer)
+/// Notes that the present server knows a transaction, and has not executed it yet.
+void protocol_client::note_unexecuted(attempt& it, const script_answer& answer)
 {
     it.may_be_done = false;
     it.transaction.since = answer.now;

@@ -58,7 +58,7 @@ void replica_watch::proceed()
     int fewest = 0;
     for (auto& [grant, each] : questions_)
     {
-        each.in_round = observer_->is_confirmed(grant, run_id_);
+        each.in_round = observer_->server_knows(grant, run_id_);
         if (each.in_round)
             fewest = fewest == 0 ? each.replicas : std::min(fewest, each.replicas);
     }

@@ -38,7 +38,7 @@ public:
     public:
         /// Whether the server with this run id has the grant in its memory, as far as the observer knows.
         /// Then the acknowledgements of that server's replicas count.
-        [[nodiscard]] virtual bool is_confirmed(attempt_id grant,
+        [[nodiscard]] virtual bool server_knows(attempt_id grant,
                                                 std::string_view run_id) const = 0;
 
         /// Enough replicas have acknowledged a grant.

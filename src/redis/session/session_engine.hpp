@@ -164,7 +164,7 @@ private:
     void failed_permanently(error_code why, std::string text) override;
 
     // Results of the replica watch.
-    [[nodiscard]] bool is_confirmed(attempt_id id, std::string_view run_id) const override;
+    [[nodiscard]] bool server_knows(attempt_id id, std::string_view run_id) const override;
     void acknowledged(attempt_id id) override;
     void unacknowledged(attempt_id id, std::string_view why) override;
     [[nodiscard]] std::shared_ptr<void> keep() override { return shared_from_this(); }

@@ -357,9 +357,9 @@ void session_engine::await_replicas(const std::shared_ptr<lock_operation>& opera
     replicas_->ask(operation->attempt, wanted.replicas);
 }
 
-bool session_engine::is_confirmed(attempt_id id, std::string_view run_id) const
+bool session_engine::server_knows(attempt_id id, std::string_view run_id) const
 {
-    return run_id == run_id_ && client_.is_confirmed(id);
+    return run_id == run_id_ && client_.server_knows(id);
 }
 
 void session_engine::acknowledged(attempt_id id)
