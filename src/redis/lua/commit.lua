@@ -18,9 +18,9 @@ local now = time[1] * 1000000 + time[2]
 local key, id, fence, slot, waiter, state = KEYS[1], argv[2], argv[3], argv[4], argv[8], KEYS[2]
 local packed = redis.pcall('HGET', key, 'state')
 if packed and not packed.err and state and slot ~= '' and waiter == '' and argv[10] == '0' then
-  local holder, granted, clock, rest, expiry, claim = string.match(packed,
+  local holder, current, clock, rest, expiry, claim = string.match(packed,
     '^2 (%S+) (%d+) (%d+) %d+ ((%d+) (%d+) 0 %- %d+)')
-  if holder == id and granted == fence and claim == argv[6] and clock + 0 <= now and
+  if holder == id and current == fence and claim == argv[6] and clock + 0 <= now and
     expiry + 0 >= now + (argv[5] + argv[7] / 2) * 1000 then
     -- If the key has another type, this is an error before anything has changed.
     if argv[11] then call('HLEN', state) end

@@ -13,9 +13,9 @@ local now = time[1] * 1000000 + time[2]
 local key, id, fence, lease, state = KEYS[1], argv[2], argv[3], argv[4], KEYS[2]
 local packed = redis.pcall('HGET', key, 'state')
 if packed and not packed.err then
-  local holder, granted, clock, deadline, rest, expiry, claim = string.match(packed,
+  local holder, current, clock, deadline, rest, expiry, claim = string.match(packed,
     '^2 (%S+) (%d+) (%d+) (%d+) ((%d+) (%d+) 0 [-w] %d+)')
-  local values = holder == id and granted == fence and claim == argv[5] and clock + 0 <= now and deadline + 0 > now and
+  local values = holder == id and current == fence and claim == argv[5] and clock + 0 <= now and deadline + 0 > now and
     expiry + 0 >= now + (lease + argv[6] / 2) * 1000 and redis.pcall('HGETALL', state)
   if values and not values.err then
     local times = format('%d %d', now, math.max(deadline, now + lease * 1000))

@@ -16,9 +16,9 @@ local now = stamp + 0
 local key, id, fence, slot, state = KEYS[1], argv[2], argv[3], argv[4], KEYS[2]
 local packed = redis.pcall('HGET', key, 'state')
 if packed and not packed.err then
-  local holder, granted, clock, rest, expiry, claim, flags = string.match(packed,
+  local holder, current, clock, rest, expiry, claim, flags = string.match(packed,
     '^2 (%S+) (%d+) (%d+) %d+ ((%d+) (%d+) 0 ([-w]) %d+)')
-  if holder == id and granted == fence and claim == argv[6] and clock + 0 <= now and slot ~= '' and not argv[8] and
+  if holder == id and current == fence and claim == argv[6] and clock + 0 <= now and slot ~= '' and not argv[8] and
     expiry + 0 >= now + (argv[5] + argv[7] / 2) * 1000 then
     local queue, next, other, channel
     if flags == 'w' and not state and fence + 0 < now then
