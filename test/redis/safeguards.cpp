@@ -144,7 +144,7 @@ const std::vector<safeguard>& all_safeguards()
          {},
          with_long_steps(under({restart_empty, clock_back, deletion})),
          "an object was granted the fence",
-         7},
+         8},
         {"renewals depend on the lease in force",
          &safeguards::lease_in_force,
          {},
@@ -237,7 +237,7 @@ const std::vector<safeguard>& all_safeguards()
            "if false then"}},
          with_states(under({failover, clock_forward})),
          "contributions, and the state says",
-         9},
+         212},
         {"contributions are undone only while the lock is free",
          nullptr,
          {{"contributions", "    if s.holder == '' then grant_next(s) end",
@@ -245,7 +245,7 @@ const std::vector<safeguard>& all_safeguards()
           {"prologue", "s.holder ~= '' and '1' or s.grace", "s.grace"}},
          with_states(under({crash})),
          "contributions, and the state says",
-         109},
+         70},
         {"a transaction is executed once",
          nullptr,
          {{"transact", "if executed and executed + 0 > seen + 0 then return",
@@ -258,7 +258,7 @@ const std::vector<safeguard>& all_safeguards()
          {{"cancel", "if done and done - ARGV[8] > 0 then", "if false then"}},
          with_states(under({slow})),
          "could be cancelled by its client",
-         118},
+         460},
     };
     return list;
 }
