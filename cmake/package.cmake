@@ -33,4 +33,11 @@ if(TURNSTILE_BUILD_SERVICE)
   set(CPACK_DEBIAN_SERVER_PACKAGE_RECOMMENDS "ca-certificates")
 endif()
 
+# Each user can read the folders of the packages, whatever the umask of the builder is.
+file(WRITE ${CMAKE_CURRENT_BINARY_DIR}/package_folders.cmake
+     [[file(CHMOD_RECURSE "${CPACK_TEMPORARY_INSTALL_DIRECTORY}" DIRECTORY_PERMISSIONS OWNER_READ OWNER_WRITE
+     OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)
+]])
+set(CPACK_PRE_BUILD_SCRIPTS ${CMAKE_CURRENT_BINARY_DIR}/package_folders.cmake)
+
 include(CPack)

@@ -1,5 +1,6 @@
 #!/bin/bash
-# Builds the packages and checks that they contain the headers and the files that CMake looks for.
+# Builds the packages, with the umask of a careful builder, and checks that they contain the headers and the files that
+# CMake looks for, in folders that each user can read.
 set -euo pipefail
 cpack=$1 build=$2 redis=$3 service=$4
 
@@ -15,7 +16,14 @@ expect() {
   done
 }
 
+umask 077
 "$cpack" --config "$build/CPackConfig.cmake" -B "$dir"
+
+for package in "$dir"/*.deb; do
+  if dpkg-deb --contents "$package" | grep '^d' | grep -v '^drwxr-xr-x'; then
+    echo "$package: folders with the builder's umask" && exit 1
+  fi
+done
 
 expect "$dir"/libturnstile-dev_*_all.deb include/turnstile/error.hpp \
   share/cmake/turnstile/turnstileConfig.cmake
