@@ -19,6 +19,7 @@ set(CPACK_DEBIAN_CORE_PACKAGE_RECOMMENDS "libboost-dev (>= ${TURNSTILE_BOOST_MIN
 if(TURNSTILE_BUILD_REDIS)
   list(APPEND CPACK_COMPONENTS_ALL redis)
   set(CPACK_DEBIAN_REDIS_PACKAGE_NAME libturnstile-redis-dev)
+  set(CPACK_DEBIAN_REDIS_DESCRIPTION "Awaitable locks for Boost.Asio across processes, through Redis")
   set(CPACK_DEBIAN_REDIS_PACKAGE_DEPENDS
       "libturnstile-dev (= ${PROJECT_VERSION}), libssl-dev, libfmt-dev")
   set(CPACK_DEBIAN_REDIS_PACKAGE_RECOMMENDS "libboost-dev (>= ${TURNSTILE_REDIS_BOOST_MINIMUM})")
@@ -27,6 +28,7 @@ endif()
 if(TURNSTILE_BUILD_SERVICE)
   list(APPEND CPACK_COMPONENTS_ALL server)
   set(CPACK_DEBIAN_SERVER_PACKAGE_NAME turnstile-server)
+  set(CPACK_DEBIAN_SERVER_DESCRIPTION "Counting semaphores over HTTP")
   set(CPACK_DEBIAN_SERVER_PACKAGE_SECTION net)
   set(CPACK_DEBIAN_SERVER_PACKAGE_SHLIBDEPS ON)
   # They check receivers of call-backs by https.

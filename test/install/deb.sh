@@ -43,6 +43,7 @@ if [[ $service == 1 ]]; then
     lib/systemd/system/turnstile-server.service \
     share/doc/turnstile-server/examples/turnstile-server.conf
   dpkg-deb --field "$package" Depends | grep -q libssl
+  dpkg-deb --field "$package" Description | grep -q HTTP
   # The package is complete: the server needs no library of another package of this project.
   dpkg-deb --extract "$package" "$dir/server"
   "$dir/server/usr/bin/turnstile-server" --help > /dev/null
