@@ -19,7 +19,9 @@ baseline='asio: awaitable.hpp and steady_timer.hpp'
 # shellcheck source=scripts/lib.sh
 source scripts/lib.sh
 options=(-std=c++20 -O0 -c -o /dev/null -Iinclude)
-if [[ -d $(boost_prefix)/include ]]; then
+if [[ ${Boost_ROOT-} ]]; then
+  options+=(-isystem "$Boost_ROOT/include")
+elif [[ -d $(boost_prefix)/include ]]; then
   options+=(-isystem "$(boost_prefix)/include")
 fi
 
