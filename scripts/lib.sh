@@ -1,6 +1,8 @@
 # shellcheck shell=bash
 # The scripts in this folder source this file. It changes to the root of the tree.
 
+# With CDPATH, cd could find another folder of this name.
+unset CDPATH
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit
 
 # The folder in which scripts/setup installs redis-server if the system has none.

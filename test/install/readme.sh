@@ -2,6 +2,7 @@
 # Runs the commands of the README's section Install, in order, on this machine. They install packages, and the
 # library below /usr/local. scripts/nightly runs this in a bare Debian 12.
 set -euo pipefail
+unset CDPATH
 cd "$(dirname "$0")/../.."
 
 commands=$(awk '
