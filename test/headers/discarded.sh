@@ -2,6 +2,8 @@
 # Checks that the compiler warns about an operation that is not started, and about a discarded guard, permit, token
 # or contribution, with an explanation.
 set -euo pipefail
+# This script searches for English messages of the compiler.
+export LC_ALL=C
 compiler=$1 include=$2 boost=$3 source=$4
 
 said=$("$compiler" -std=c++20 -Wall -Wno-unused-function -fsyntax-only -I"$include" -isystem "$boost" "$source" 2>&1)

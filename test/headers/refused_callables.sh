@@ -3,6 +3,8 @@
 # this defect. Wrong completion tokens, and executors that cannot be the fallback of an object, are rejected in a few
 # lines.
 set -euo pipefail
+# This script searches for English messages of the compiler.
+export LC_ALL=C
 compiler=$1 include=$2 boost=$3 source=$4 refuses_temporaries=$5
 
 compile() {
