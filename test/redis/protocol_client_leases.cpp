@@ -245,6 +245,66 @@ BOOST_AUTO_TEST_CASE(a_holder_that_reconnects_to_another_grant_loses_the_lock)
     BOOST_TEST(only<lost>().attempt == id);
 }
 
+BOOST_AUTO_TEST_CASE(a_reconnect_does_not_renew_a_lease_without_renewal)
+{
+    lease_options options;
+    options.renew = false;
+    driven_client other(options);
+    other.connect();
+    const attempt_id id = other.hold();
+    for (const std::uint64_t incarnation : {2U, 3U})
+    {
+        other.pass(4s);
+        other.disconnect();
+        other.connect(incarnation);
+        BOOST_TEST(other.sent() == "resync");
+        // The rest of the lease, without the margin.
+        const auto left = std::chrono::milliseconds(std::stoi(other.commands[0].arguments[4]));
+        BOOST_TEST((left <= 15s - 4s * (incarnation - 1)));
+        BOOST_TEST((left > 14s - 4s * (incarnation - 1)));
+        other.answer(own(fence, left));
+        BOOST_TEST(other.machine.holds(id));
+    }
+    other.pass(6s);
+    BOOST_TEST(other.sent() == "");
+    BOOST_TEST(other.machine.holds(id));
+    other.pass(1s);
+    BOOST_TEST(!other.machine.holds(id));
+}
+
+// The grant starts with a claim lease.
+BOOST_AUTO_TEST_CASE(a_reconnect_before_the_confirmation_requests_the_whole_lease)
+{
+    lease_options options;
+    options.renew = false;
+    driven_client other(options);
+    other.connect();
+    other.want();
+    other.answer(own(fence, 4s));
+    other.disconnect();
+    other.connect(2);
+    BOOST_TEST(other.commands[0].arguments[4] == "15000");
+}
+
+BOOST_AUTO_TEST_CASE(a_partial_release_does_not_renew_a_lease_without_renewal)
+{
+    lease_options options;
+    options.renew = false;
+    options.pool = pool_shape{3, 0};
+    driven_client other(options);
+    other.connect();
+    const attempt_id id = other.hold();
+    other.pass(10s);
+    other.machine.shrink(other.now, id, 0, 0);
+    other.pass(0s);
+    BOOST_TEST(other.sent() == "renew");
+    BOOST_TEST(std::stoi(other.commands[0].arguments[5]) <= 5000);
+    other.answer(own(fence, 5s));
+    BOOST_TEST(other.sent() == "");
+    other.pass(5s);
+    BOOST_TEST(!other.machine.holds(id));
+}
+
 BOOST_AUTO_TEST_CASE(a_refused_holder_retries_until_its_lease_expires)
 {
     const attempt_id id = hold();

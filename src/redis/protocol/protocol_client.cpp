@@ -41,7 +41,7 @@ lock_id protocol_client::open_lock(lock_keys keys, const lease_options& options)
     lock.all_keys = lock.own_keys;
     if (!options.state.empty())
         lock.all_keys.add(options.state);
-    lock.option_words = words_of(options);
+    lock.option_words = words_of(options, options.lease);
     // Each monitor has slots of its own, see slot_of().
     lock.slots = options.state.empty()
                      ? slots_by_key_.try_emplace(lock.keys[0], last_lock_).first->second

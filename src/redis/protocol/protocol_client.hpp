@@ -6,6 +6,7 @@
 #define TURNSTILE_SRC_REDIS_PROTOCOL_PROTOCOL_CLIENT_HPP
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -341,8 +342,10 @@ private:
     void send_renewals(const std::vector<attempt_id>& attempts);
     void send_resyncs(std::vector<attempt_id> attempts);
     [[nodiscard]] static word_list words_of(const lease_options& options,
+                                            std::chrono::milliseconds lease,
                                             std::string_view grace = {});
     void append_options(word_list& list, const lock_state& lock) const;
+    void append_lease(word_list& list, const attempt& it, const lock_state& lock) const;
     [[nodiscard]] static std::string_view acceptance(const lock_state& lock);
     static void append_units(word_list& list, attempt& it, const lock_state& lock);
     void send(operation op, lock_id lock, std::uint64_t id, const word_list& keys,

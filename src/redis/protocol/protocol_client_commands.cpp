@@ -20,14 +20,15 @@ constexpr std::size_t batch_size = 16;
 
 }  // namespace
 
-/// The options as arguments of a script. Durations are in milliseconds.
-word_list protocol_client::words_of(const lease_options& options, std::string_view grace)
+/// The options as arguments of a script, with a lease. Durations are in milliseconds.
+word_list protocol_client::words_of(const lease_options& options, std::chrono::milliseconds lease,
+                                    std::string_view grace)
 {
     const auto claim = std::min(options.claim, options.lease).count();
     // Waiters whose holder has crashed, and waiters of a condition, ask again after a lease, see arm_nudge(). The server
     // must still know them then.
     const auto idle = std::max({options.idle, options.lease, shortest_idle_time}).count();
-    auto result = word_list::of(options.lease.count(), std::to_string(claim).append(grace), idle);
+    auto result = word_list::of(lease.count(), std::to_string(claim).append(grace), idle);
     if (options.pool)
         result.add(options.pool->capacity, options.pool->outside);
     return result;
@@ -37,9 +38,19 @@ word_list protocol_client::words_of(const lease_options& options, std::string_vi
 void protocol_client::append_options(word_list& list, const lock_state& lock) const
 {
     if (const std::string grace = grace_words(); !grace.empty())
-        list.add(words_of(lock.options, grace));
+        list.add(words_of(lock.options, lock.options.lease, grace));
     else
         list.add(lock.option_words);
+}
+
+/// Appends the options of a lock for a command that sets the end of a lease. A final lease is not extended, so the
+/// server receives the rest of it.
+void protocol_client::append_lease(word_list& list, const attempt& it, const lock_state& lock) const
+{
+    if (it.current != phase::held || !it.is_final)
+        return append_options(list, lock);
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(it.expires - now_);
+    list.add(words_of(lock.options, std::max(left, std::chrono::milliseconds(1)), grace_words()));
 }
 
 /// The times that follow the claim lease during a grace, with a space before each; otherwise empty.
@@ -298,7 +309,7 @@ void protocol_client::send_renewals(const std::vector<attempt_id>& attempts)
                      arguments.add(id_of(it));
                      arguments.add(it.current == phase::held ? it.fence : it.pending_grant.fence);
                      append_units(arguments, it, lock);
-                     append_options(arguments, lock);
+                     append_lease(arguments, it, lock);
                  });
 }
 
@@ -320,7 +331,7 @@ void protocol_client::send_resyncs(std::vector<attempt_id> attempts)
                      arguments.add(id_of(it));
                      arguments.add(it.current == phase::held ? it.fence : 0);
                      append_units(arguments, it, lock);
-                     append_options(arguments, lock);
+                     append_lease(arguments, it, lock);
                      if (!lock.options.pool)
                          arguments.add(it.condition);
                      // From now on, the server may also know the attempt by this id.

@@ -129,6 +129,7 @@ void protocol_client::enter(attempt& it, grant_report given, local_time expires,
         return proceed(it);
     }
     it.current = phase::held;
+    it.is_final = false;
     set_lease_timers(it, given, expires);
     begin_run(it, given);
     actions_.emplace_back(granted{it.bearer, given.fence, it.expires, given.received_at,
@@ -142,10 +143,11 @@ void protocol_client::set_lease_timers(attempt& it, const grant_report& given, l
     const lease_options& options = locks_.at(it.lock).options;
     it.expires = it.expires == never ? expires : std::max(it.expires, expires);
     timers_.set(timer::loss, it.id, it.loss_at, it.expires);
+    // Each grant starts with a claim lease. So even without renewal, it is renewed once, to its full lease.
+    it.is_final = it.is_final || (!options.renew && given.span >= options.lease);
     if (it.units.changes_sent != it.units.changes)
         return timers_.set(timer::renewal, it.id, it.renewal_at, now_);
-    // Each grant starts with a claim lease. So even without renewal, it is renewed once, to its full lease.
-    if (!options.renew && given.span >= options.lease)
+    if (it.is_final)
         return timers_.set(timer::renewal, it.id, it.renewal_at, never);
     const local_time span = safeguards_.lease_in_force ? given.span : local_time(options.lease);
     const local_time lease_start = it.expires - usable_time(given.span);

@@ -191,6 +191,8 @@ struct protocol_client_records
         // A reported grant that the client cannot enter yet.
         grant_report pending_grant;
         local_time expires = never;
+        // Whether the client does not extend the lease any more: it is not to be renewed, and has been granted in full.
+        bool is_final = false;
         local_time loss_at = never;
         local_time renewal_at = never;
         local_time retry_at = never;
