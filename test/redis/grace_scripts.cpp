@@ -331,6 +331,19 @@ BOOST_FIXTURE_TEST_CASE(a_holder_of_units_is_recognised_by_its_token_during_the_
     BOOST_TEST(members("pool{holders}") == words{"a#3.1"}, boost::test_tools::per_element());
 }
 
+// Otherwise, the holder would count as one that the outdated state does not know.
+BOOST_FIXTURE_TEST_CASE(a_broken_holder_does_not_reclaim_its_units_during_the_grace, pool_scene)
+{
+    const std::int64_t first = std::stoll(acquire("a#1.1", 1)[2]);
+    const std::int64_t second = std::stoll(acquire("b#1.1", 1)[2]);
+    pass(1s);
+    begin_grace(60s);
+    BOOST_TEST(break_lock(std::to_string(first))[6] == "1");
+    BOOST_TEST(resync("a#1.1", "a#2.1", first, 1)[0] == "lost");
+    BOOST_TEST(resync("b#1.1", "b#2.1", second, 1)[0] == "own");
+    BOOST_TEST(held() == 1);
+}
+
 // The client does not know of its grant. So the server may have granted the units to another client, and
 // forgotten that.
 BOOST_FIXTURE_TEST_CASE(a_waiter_with_units_in_an_outdated_pool_waits_again, pool_scene)

@@ -25,6 +25,11 @@ for _, id in ipairs(all) do
     -- Without permission to publish, this is an error before anything has changed.
     redis.call('PUBLISH', ARGV[3], s.key .. ' ' .. text(fence))
     drop(s, id, units)
+    -- During a grace, the holder would count as one that the outdated state does not know.
+    if s.grace then
+      redis.call('ZADD', s.done, text(s.now), 'broken ' .. text(fence))
+      s.noted = true
+    end
     redis.pcall('PUBLISH', channel(id), 'lost ' .. id .. ' ' .. text(fence) .. ' ' .. text(s.now) .. ' broken')
     broken = broken + 1
   end

@@ -65,7 +65,8 @@ return each_entry(10, function(s, a, is_first)
     move(s, outside - left)
     hold(s, id, still, fence, outside, math.max(ends, s.now + lease * 1000))
   elseif fence > 0 and not its and (s.born <= fence or ARGV[a + 9] ~= '-1') and
-    (s.grace or (s.born > fence or s.given < fence) and fits(s, units)) then
+    (s.grace and not redis.call('ZSCORE', s.done, 'broken ' .. text(fence)) or
+      (s.born > fence or s.given < fence) and fits(s, units)) then
     -- The server forgot the grant. The holder reclaims its units if they are available, or if only an outdated state
     -- says that others hold them. A pool of a directory that is younger than the grant is another one, with the
     -- name of a former one.
