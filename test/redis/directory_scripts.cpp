@@ -43,9 +43,10 @@ public:
         return change("pool_draw", call, {std::to_string(units), "", "0", ""});
     }
     /// Takes units for a permit with a lease of a second.
-    words take(std::int64_t units, const std::string& id, const std::string& call = "")
+    words take(std::int64_t units, const std::string& id, const std::string& call = "",
+               const std::string& client = "a client")
     {
-        return change("pool_draw", call, {std::to_string(units), id, "1000", "a client"});
+        return change("pool_draw", call, {std::to_string(units), id, "1000", client});
     }
     words renew_permit(const std::string& id, const std::string& span = "")
     {
@@ -637,6 +638,19 @@ BOOST_AUTO_TEST_CASE(permits_and_waiters_are_listed)
     TEST_WORDS(detail(0), "ok 2 2 2 0 0 0", now + " 0");
     TEST_WORDS(detail(1), "ok 2 2 2 0 0 0", now + " 1",
                "1 " + first + ' ' + later + " 60000 a client", "4 " + ticket, "");
+}
+
+// Lua's format() would end a text at its first null character.
+BOOST_AUTO_TEST_CASE(the_name_of_a_client_may_contain_null_characters)
+{
+    enlist(1);
+    const std::string client("a\0b", 3);
+    take(1, "p", "", client);
+    const words listed = detail();
+    BOOST_TEST_REQUIRE(listed.size() == 3U);
+    BOOST_TEST(listed[2].ends_with(" 1000 " + client));
+    renew_permit("p");
+    BOOST_TEST(detail() == listed, boost::test_tools::per_element());
 }
 
 BOOST_AUTO_TEST_CASE(listing_ends_expired_permits_and_serves_waiters)

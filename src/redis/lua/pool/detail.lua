@@ -18,7 +18,7 @@ local list, last = {conclude(s, 'ok'), ''}, text(ARGV[7] - 1)
 if last == '-1' then return {list[1], format('%d 0', s.now)} end
 for _, id in ipairs(redis.call('ZRANGE', s.permits, 0, last)) do
   local units, fence, _, deadline, lease, client = holding(s, id)
-  if lease then list[#list + 1] = format('%d %d %d %d %s', units, fence, deadline, lease, client) end
+  if lease then list[#list + 1] = format('%d %d %d %d ', units, fence, deadline, lease) .. client end
 end
 list[2] = format('%d %d', s.now, #list - 2)
 local waiters = redis.call('ZRANGE', s.queue, 0, last, 'WITHSCORES')

@@ -226,7 +226,8 @@ end
 -- Lets a permit hold units that have been counted as held. No session renews its lease. Each caller that knows its id,
 -- which is a secret, can renew or release it. Only pools of a directory have permits.
 local function issue(s, id, units, fence, lease, client)
-  redis.call('HSET', s.key, 'h ' .. id, format('%d %d 0 %d %s', units, fence, lease, client))
+  -- The conversion %s would end the client at a null character.
+  redis.call('HSET', s.key, 'h ' .. id, format('%d %d 0 %d ', units, fence, lease) .. client)
   redis.call('ZADD', s.holders, text(s.now + lease * 1000), id)
   redis.call('ZADD', s.permits, text(fence), id)
 end
