@@ -358,6 +358,10 @@ public:
      *
      * An empty @p after lists from the first name on. Semaphores whose keys are damaged are left out.
      *
+     * One answer of the server contains the names of the page. The server ends the connection of a session if an
+     * answer exceeds its `client-output-buffer-limit` for `pubsub`, which is 32 MB by default. So choose a limit
+     * that suits the length of the names.
+     *
      * @par Completion Signature
      * @code void(error_code, semaphore_page) @endcode
      * @par Errors, Per-Operation Cancellation
@@ -376,6 +380,8 @@ public:
 
     /**
      * @brief Lists up to @p limit permits, ordered by fencing token, and up to @p limit waiters, in their order.
+     *
+     * One answer of the server contains the texts of all listed permits; see @ref async_list for its size.
      *
      * @par Completion Signature
      * @code void(error_code, semaphore_detail) @endcode
