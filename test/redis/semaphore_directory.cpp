@@ -116,6 +116,9 @@ BOOST_AUTO_TEST_CASE(units_are_bounded_by_the_capacity)
     BOOST_TEST((get(directory.async_add("a", 1)).status == directory_status::excess));
     BOOST_TEST(get(directory.async_take("a", 3, listed_permit_options())).state.value == most - 5);
     BOOST_TEST(get(directory.async_add("a", 3)).state.value == most - 2);
+    constexpr std::int64_t huge = std::numeric_limits<std::int64_t>::max();
+    BOOST_TEST(get(directory.async_add("a", huge)).units == huge);
+    BOOST_TEST(get(directory.async_take("a", huge, terms)).units == huge);
 }
 
 BOOST_AUTO_TEST_CASE(units_return_to_their_semaphore_and_to_no_later_one_with_its_name)
