@@ -322,8 +322,8 @@ public:
      * @par Errors
      * `errc::session_closed`, `errc::wrong_type`, `errc::foreign_layout`, `errc::bad_state`,
      * `errc::missing_permission`, `errc::server_error`, `operation_aborted` if the session is destroyed.
-     * `errc::unknown_outcome` if the session is closed, or the server refuses the repeated command, after the
-     * first answer was lost.
+     * `errc::unknown_outcome` if the session is closed, or the server refuses a repetition, and the server may have
+     * executed an earlier command of the notification.
      * @par Per-Operation Cancellation
      * None.
      * @par Immediate completion
