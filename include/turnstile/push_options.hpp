@@ -141,8 +141,8 @@ public:
     [[nodiscard]] std::optional<duration> timeout() const noexcept { return timeout_; }
 
     /// The error with which a push with these options fails: @ref errc::invalid_count for the
-    /// number of attempts or a priority that does not exist, @ref errc::invalid_duration for a duration, @ref errc::invalid_payload
-    /// for the deduplication id, or none.
+    /// number of attempts or a priority that does not exist, @ref errc::invalid_duration for a
+    /// duration, @ref errc::invalid_payload for the deduplication id, or none.
     [[nodiscard]] error_code check() const noexcept
     {
         const duration zero(0);

@@ -16,6 +16,11 @@
 #include <turnstile/error.hpp>
 #include <utility>
 
+inline bool is_out_of_range(const turnstile::system_error& error)
+{
+    return error.code() == boost::system::errc::result_out_of_range;
+}
+
 TURNSTILE_MONITOR_TEST(a_contribution_counts_until_it_is_withdrawn)
 {
     turnstile::test::monitor_test<Provider> t;
@@ -147,8 +152,6 @@ TURNSTILE_MONITOR_TEST(a_contribution_has_to_fit_its_member)
     using section = typename decltype(t)::section;
     using turnstile::test::account;
     constexpr int most = std::numeric_limits<int>::max();
-    const auto out_of_range = [](const auto& e)
-    { return e.code() == boost::system::errc::result_out_of_range; };
     t.run(
         [&]() -> typename decltype(t)::task
         {
@@ -157,14 +160,14 @@ TURNSTILE_MONITOR_TEST(a_contribution_has_to_fit_its_member)
                 {
                     s->balance = most;
                     BOOST_CHECK_EXCEPTION((void)s.contribute(&account::balance, 1, t.changed),
-                                          turnstile::system_error, out_of_range);
+                                          turnstile::system_error, is_out_of_range);
                     BOOST_TEST(s->balance == most);
                     auto mine = s.contribute(&account::balance, -most, t.changed);
                     BOOST_TEST(s->balance == 0);
                     auto other = s.contribute(&account::balance, -1, t.changed);
                     BOOST_CHECK_EXCEPTION(
                         (void)s.contribute(&account::balance, -most - 1, t.changed),
-                        turnstile::system_error, out_of_range);
+                        turnstile::system_error, is_out_of_range);
                     BOOST_TEST(s->balance == -1);
                     BOOST_TEST(s.withdraw(other));
                     BOOST_TEST(s.withdraw(mine));
@@ -179,8 +182,6 @@ TURNSTILE_MONITOR_TEST(an_amount_need_not_be_a_value_of_its_member)
     turnstile::test::monitor_test<Provider> t;
     using section = typename decltype(t)::section;
     using turnstile::test::account;
-    const auto out_of_range = [](const auto& e)
-    { return e.code() == boost::system::errc::result_out_of_range; };
     t.run(
         [&]() -> typename decltype(t)::task
         {
@@ -190,7 +191,7 @@ TURNSTILE_MONITOR_TEST(an_amount_need_not_be_a_value_of_its_member)
                     for (const int amount : {-1, 256, 300})
                         BOOST_CHECK_EXCEPTION(
                             (void)s.contribute(&account::visitors, amount, t.changed),
-                            turnstile::system_error, out_of_range);
+                            turnstile::system_error, is_out_of_range);
                     BOOST_TEST(s->visitors == 0);
                     s->visitors = 200;
                     auto mine = s.contribute(&account::visitors, -150, t.changed);

@@ -19,6 +19,7 @@
 #include <exception>
 #include <memory>
 #include <string>
+#include <support/expect.hpp>
 #include <support/lock_client.hpp>
 #include <support/lock_view.hpp>
 #include <support/redis_server.hpp>
@@ -42,6 +43,7 @@ using turnstile::redis::redis_error;
 using turnstile::redis::session;
 using turnstile::redis::session_thread;
 using turnstile::test::candidate;
+using turnstile::test::contains;
 using turnstile::test::lock_client;
 using turnstile::test::lock_view;
 using turnstile::test::redis_server;
@@ -121,11 +123,6 @@ std::string refusal(const Function& make)
         return error.what();
     }
     return "nothing was thrown";
-}
-
-bool contains(const std::string& text, const std::string& part)
-{
-    return text.find(part) != std::string::npos;
 }
 
 }  // namespace

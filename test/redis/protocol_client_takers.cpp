@@ -46,6 +46,18 @@ struct taking_client : driven_client
         pass(0us);
         return id;
     }
+
+    /// Releases the units over a connection that breaks; the server then refuses the repetition.
+    void check_refused_repetition(attempt_id id)
+    {
+        release(id);
+        disconnect();
+        connect(2);
+        BOOST_TEST(sent() == "release");
+        refuse("NOPERM no permission");
+        BOOST_TEST((only<released>().result == release_result::unknown));
+        BOOST_TEST(machine.attempt_count() == 0U);
+    }
 };
 
 }  // namespace
@@ -76,9 +88,7 @@ BOOST_AUTO_TEST_CASE(units_are_not_outside_before_they_are_taken)
 // A renewal that counted them would exceed the capacity until the release.
 BOOST_AUTO_TEST_CASE(a_due_renewal_does_not_count_units_that_the_release_leaves_outside)
 {
-    const attempt_id id = want();
-    answer(own(fence, 15s));
-    events.clear();
+    const attempt_id id = hold();
     now += 6s;
     machine.set_outside(now, id, 1);
     release(id);
@@ -147,40 +157,22 @@ BOOST_AUTO_TEST_CASE(objects_with_the_same_name_share_no_slot)
 // The refusal does not show whether the first copy of the release made the permit.
 BOOST_AUTO_TEST_CASE(a_release_to_a_permit_whose_repetition_is_refused_has_an_unknown_outcome)
 {
-    const attempt_id id = want();
-    answer(own(fence, 15s));
-    events.clear();
+    const attempt_id id = hold();
     machine.bequeath(id, "1 permit 1000 client");
-    release(id);
-    disconnect();
-    connect(2);
-    BOOST_TEST(sent() == "release");
-    refuse("NOPERM no permission");
-    BOOST_TEST((only<released>().result == release_result::unknown));
-    BOOST_TEST(machine.attempt_count() == 0U);
+    check_refused_repetition(id);
 }
 
 // The refusal does not show whether the first copy of the release left the units outside.
 BOOST_AUTO_TEST_CASE(a_keep_for_good_whose_repetition_is_refused_has_an_unknown_outcome)
 {
-    const attempt_id id = want();
-    answer(own(fence, 15s));
-    events.clear();
+    const attempt_id id = hold();
     machine.set_outside(now, id, 1);
-    release(id);
-    disconnect();
-    connect(2);
-    BOOST_TEST(sent() == "release");
-    refuse("NOPERM no permission");
-    BOOST_TEST((only<released>().result == release_result::unknown));
-    BOOST_TEST(machine.attempt_count() == 0U);
+    check_refused_repetition(id);
 }
 
 BOOST_AUTO_TEST_CASE(a_keep_for_good_whose_script_fails_inside_has_an_unknown_outcome)
 {
-    const attempt_id id = want();
-    answer(own(fence, 15s));
-    events.clear();
+    const attempt_id id = hold();
     machine.set_outside(now, id, 1);
     release(id);
     refuse("NOPERM no permission script: abc, on @user_script:3.");
@@ -189,9 +181,7 @@ BOOST_AUTO_TEST_CASE(a_keep_for_good_whose_script_fails_inside_has_an_unknown_ou
 
 BOOST_AUTO_TEST_CASE(a_keep_for_good_that_is_refused_at_once_keeps_nothing)
 {
-    const attempt_id id = want();
-    answer(own(fence, 15s));
-    events.clear();
+    const attempt_id id = hold();
     machine.set_outside(now, id, 1);
     release(id);
     refuse("NOPERM no permission");

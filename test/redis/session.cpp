@@ -28,6 +28,7 @@
 #include <sstream>
 #include <string>
 #include <support/attempt.hpp>
+#include <support/expect.hpp>
 #include <support/lock_client.hpp>
 #include <support/lock_view.hpp>
 #include <support/raw_client.hpp>
@@ -58,6 +59,7 @@ using turnstile::redis::redis_error;
 using turnstile::redis::session;
 using turnstile::redis::session_thread;
 using turnstile::test::attempt;
+using turnstile::test::contains;
 using turnstile::test::drain;
 using turnstile::test::lock_client;
 using turnstile::test::never_within;
@@ -88,11 +90,6 @@ std::string refusal(const std::string& name, const mutex_options& options, errc 
         return error.what();
     }
     return "nothing was thrown";
-}
-
-bool contains(const std::string& text, const std::string& part)
-{
-    return text.find(part) != std::string::npos;
 }
 
 /// Runs ready handlers until the condition holds, and returns whether it does.

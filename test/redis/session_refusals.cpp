@@ -2,7 +2,7 @@
 // Distributed under the Boost Software License, Version 1.0.
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 
-// What a session does, and writes to its log, when the server refuses its user, a command or a key.
+// A session whose user, command or key is refused by the server: its behaviour and its log.
 
 #include <atomic>
 #include <boost/asio/error.hpp>
@@ -13,6 +13,7 @@
 #include <cstdio>
 #include <string>
 #include <support/attempt.hpp>
+#include <support/expect.hpp>
 #include <support/lock_client.hpp>
 #include <support/lock_view.hpp>
 #include <support/redis_server.hpp>
@@ -28,6 +29,7 @@ using turnstile::error_code;
 using turnstile::redis::config;
 using turnstile::redis::errc;
 using turnstile::redis::session;
+using turnstile::test::contains;
 using turnstile::test::lock_client;
 using turnstile::test::never_within;
 using turnstile::test::redis_server;
@@ -36,9 +38,13 @@ using turnstile::test::until;
 
 const std::string aborted = error_code(boost::asio::error::operation_aborted).message();
 
-bool contains(const std::string& text, const std::string& part)
+/// Settings with which the first renewal comes soon, and long before the end of the lease.
+config renewing_soon(config from, std::chrono::seconds lease)
 {
-    return text.find(part) != std::string::npos;
+    from.claim_lease = from.lease = lease;
+    from.health_check = lease / 4;
+    from.renew_fraction = 0.05;
+    return from;
 }
 
 }  // namespace
@@ -233,11 +239,8 @@ BOOST_AUTO_TEST_CASE(a_name_with_a_line_break_does_not_forge_a_line_of_the_log)
 BOOST_AUTO_TEST_CASE(rights_that_are_revoked_for_a_moment_lose_no_lock)
 {
     const restricted_server restricted;
-    config settings = restricted.settings(undisturbed(restricted.server.url()));
-    settings.claim_lease = settings.lease = 60s;
-    settings.health_check = 20s;
-    settings.renew_fraction = 0.05;
-    lock_client client(settings);
+    lock_client client(
+        renewing_soon(restricted.settings(undisturbed(restricted.server.url())), 60s));
     const auto holder = client.lock("a");
     BOOST_TEST(holder->result() == "held");
     restricted.server.run({"ACL", "SETUSER", "app", "-evalsha"});
@@ -264,11 +267,8 @@ BOOST_AUTO_TEST_CASE(rights_that_are_revoked_for_a_moment_lose_no_lock)
 BOOST_AUTO_TEST_CASE(a_refused_lock_is_logged_once_while_another_lock_is_used)
 {
     const restricted_server restricted;
-    config settings = restricted.settings(undisturbed(restricted.server.url()));
-    settings.claim_lease = settings.lease = 4s;
-    settings.health_check = 1s;
-    settings.renew_fraction = 0.05;
-    lock_client client(settings);
+    lock_client client(
+        renewing_soon(restricted.settings(undisturbed(restricted.server.url())), 4s));
     const auto holder = client.lock("refused");
     BOOST_TEST(holder->result() == "held");
     restricted.server.run({"ACL", "SETUSER", "app", "resetkeys", "~*other*", "~*{sessions}*"});
@@ -292,11 +292,7 @@ BOOST_AUTO_TEST_CASE(a_refused_lock_is_logged_once_while_another_lock_is_used)
 BOOST_AUTO_TEST_CASE(the_end_of_a_temporary_refusal_is_logged)
 {
     const redis_server server;
-    config settings = undisturbed(server.url());
-    settings.claim_lease = settings.lease = 60s;
-    settings.health_check = 20s;
-    settings.renew_fraction = 0.05;
-    lock_client client(settings);
+    lock_client client(renewing_soon(undisturbed(server.url()), 60s));
     const auto holder = client.lock("a");
     BOOST_TEST(holder->result() == "held");
     server.run({"CONFIG", "SET", "min-replicas-to-write", "1"});

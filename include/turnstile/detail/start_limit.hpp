@@ -53,7 +53,7 @@ public:
     /// The end of the period; nothing before its first start.
     [[nodiscard]] std::optional<time_point> period_end() const noexcept
     {
-        return is_set() && started_ > 0 ? std::optional(ends_) : std::nullopt;
+        return started_ > 0 ? std::optional(ends_) : std::nullopt;
     }
 
 private:

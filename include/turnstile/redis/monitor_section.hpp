@@ -174,12 +174,10 @@ public:
      * @throws system_error with `turnstile::errc::wrong_object` if the condition belongs to another
      *         monitor, `turnstile::errc::empty_guard` if the lock is no longer held,
      *         `turnstile::errc::invalid_count` if the amount or the negated amount does not fit into
-     *         64 bits with a sign,
-     *         `boost::system::errc::result_out_of_range` if the sum does not fit its member, or if the
-     *         server could not undo the contribution, because the number or the sum is 2^63 or
-     *         more; a
-     *         redis_error with `errc::bad_state` if the member is not described. Then nothing has
-     *         changed.
+     *         64 bits with a sign, `boost::system::errc::result_out_of_range` if the sum does not fit
+     *         its member, or if the server could not undo the contribution, because the number or the
+     *         sum is 2^63 or more; a redis_error with `errc::bad_state` if the member is not described.
+     *         Then nothing has changed.
      * @par Round trips
      * None of its own: the command that ends the section, or a wait's, makes the contribution. While it
      * lasts, one command per third of the lease renews all contributions of the session.

@@ -52,7 +52,8 @@ struct protocol_client_records
         run,
     };
 
-    /// What is repeated after a temporary refusal: the command of an attempt, a call, or the nudge of a lock.
+    /// The kinds of commands that a client repeats after a temporary refusal: the command of an attempt, a call, or the
+    /// nudge of a lock.
     enum class repetition
     {
         attempt,
