@@ -17,7 +17,6 @@
 
 #include "redis/transport/identity.hpp"
 #include "redis/transport/redact.hpp"
-#include "redis/transport/scripts.hpp"
 
 namespace turnstile::redis::detail {
 
@@ -39,16 +38,15 @@ void push_hello(boost::redis::request& to, const config& settings)
 }
 
 /// In RESP3, SUBSCRIBE has no reply, but a refused SUBSCRIBE has one. It would be taken for the reply to the
-/// next command, and shift all later replies of the connection. So commands with replies follow, which end
-/// the set-up at the refusal. They also load the scripts, and so prevent NOSCRIPT errors.
+/// next command, and shift all later replies of the connection. So a command with a reply follows, which ends
+/// the set-up at the refusal.
 void push_setup(boost::redis::request& to, const config& settings, const std::string& channel)
 {
     push_hello(to, settings);
     if (settings.database != 0)
         to.push("SELECT", settings.database);
     to.push("SUBSCRIBE", channel);
-    for (const script& each : scripts())
-        to.push("SCRIPT", "LOAD", each.text);
+    to.push("PING");
 }
 
 void set_sentinels(boost::redis::sentinel_config& to, const config& settings)

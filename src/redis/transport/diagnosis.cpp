@@ -116,8 +116,8 @@ diagnosis diagnose(std::string_view error, std::string_view command, const confi
                                 settings.prefix)};
         return missing_command(error, command, settings);
     }
-    // HELLO needs Redis 6, and servers before 7.0 cannot parse the first line of our scripts.
-    if (contains(error, "unknown command") || contains(error, "unexpected symbol near '#'"))
+    // HELLO needs Redis 6.
+    if (contains(error, "unknown command"))
         return unsupported(redact(error));
     if (contains(error, "DB index"))
         return {errc::invalid_config, fmt::format("db={}: {}", settings.database, error)};

@@ -83,7 +83,7 @@ public:
     link& operator=(const link&) = delete;
     virtual ~link() = default;
 
-    /// Connects and sets up: authenticates, selects the database, subscribes, loads the scripts.
+    /// Connects and sets up: authenticates, selects the database, subscribes.
     virtual void start() = 0;
 
     /// Sends a command; during the set-up, in the same write as the commands of the set-up. If the command is

@@ -55,25 +55,25 @@ void self_test::ask(link& target, const std::string& channel, std::function<void
 {
     static constexpr request_word server[] = {{"server"}};
     static constexpr request_word memory[] = {{"memory"}};
-    const request_word script[] = {{script_named("self_test").sha1}, {"0"}, {key_}};
     const request_word message[] = {{channel}, {probe_}};
 
     link_ = &target;
     progress_ = std::move(progress);
-    const auto send = [&](std::string_view command, auto arguments, auto take)
-    {
-        target.exec(command, arguments,
-                    [this, command, take](const reply& r)
-                    {
-                        if (is_done(r, command))
-                            take(r.nodes.front().text);
-                        progress_();
-                    });
-    };
-    send("INFO", std::span(server), [this](const std::string& info) { take_server(info); });
-    send("INFO", std::span(memory), [this](const std::string& info) { take_memory(info); });
-    send("EVALSHA", std::span(script), [this](const std::string& rules) { take_rules(rules); });
-    send("PUBLISH", std::span(message), [this](const std::string&) { published_ = true; });
+    send("INFO", server, [this](const std::string& info) { take_server(info); });
+    send("INFO", memory, [this](const std::string& info) { take_memory(info); });
+    send("PUBLISH", message, [this](const std::string&) { published_ = true; });
+}
+
+void self_test::send(std::string_view command, std::span<const request_word> arguments,
+                     std::function<void(const std::string&)> take)
+{
+    link_->exec(command, arguments,
+                [this, command, take = std::move(take)](const reply& r)
+                {
+                    if (is_done(r, command))
+                        take(r.nodes.front().text);
+                    progress_();
+                });
 }
 
 bool self_test::hears(std::string_view payload)
@@ -121,7 +121,20 @@ void self_test::take_server(const std::string& info)
     else if (!greeted_)
         fail({errc::unsupported_server,
               fmt::format("the server must be Redis 7.0 or newer, not '{}'", server_.version)});
-    else if (!met_)
+    else
+        test_scripts();
+}
+
+void self_test::test_scripts()
+{
+    for (const script& each : scripts())
+    {
+        const request_word words[] = {{"LOAD"}, {each.text}};
+        send("SCRIPT", words, [](const std::string&) {});
+    }
+    const request_word words[] = {{script_named("self_test").sha1}, {"0"}, {key_}};
+    send("EVALSHA", words, [this](const std::string& rules) { take_rules(rules); });
+    if (!met_)
         meet_server();
 }
 

@@ -7,6 +7,7 @@
 
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <turnstile/redis/config.hpp>
@@ -22,12 +23,15 @@ namespace turnstile::redis::detail {
  *
  *   INFO server     is the server new enough, not a Redis Cluster, and was it restarted?
  *   INFO memory     does it evict keys?
- *   EVALSHA         may the user run scripts, and the commands in them?
  *   PUBLISH         to the own channel: is it allowed, and does the message arrive?
+ *
+ *   SCRIPT LOAD     each script, so that no command of a lock fails with NOSCRIPT
+ *   EVALSHA         may the user run scripts, and the commands in them?
  *   EVALSHA         with a grace: when did this server start or take over?
  *
- * All but the last are sent in the same write as the set-up. So an attempt takes one round trip after those
- * of the socket; with a grace, two.
+ * The first group is sent in the same write as the set-up, the second after the answer to INFO server. A server that
+ * has not accepted the user yet closes the connection when it reads a word as long as a script, and its refusal might
+ * be lost. So an attempt takes two round trips after those of the socket.
  */
 class self_test
 {
@@ -58,11 +62,14 @@ public:
     [[nodiscard]] const server_info& server() const { return server_; }
 
 private:
+    void send(std::string_view command, std::span<const request_word> arguments,
+              std::function<void(const std::string&)> take);
     /// Whether the server executed the command; records a failure otherwise.
     [[nodiscard]] bool is_done(const reply& r, std::string_view command);
     [[nodiscard]] bool is_answered() const { return greeted_ && scripted_ && published_ && met_; }
     void fail(diagnosis why);
     void take_server(const std::string& info);
+    void test_scripts();
     void meet_server();
     void take_memory(const std::string& info);
     void take_rules(const std::string& missing);
