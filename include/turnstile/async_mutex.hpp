@@ -58,7 +58,7 @@ namespace turnstile {
  *
  * @par The Executor parameter
  * In this and all other class templates of the library, `Executor` is the type of the fallback
- * executor, a @ref fallback_executor. Coroutines and handlers with executors of any type can wait.
+ * executor, a `fallback_executor`. Coroutines and handlers with executors of any type can wait.
  * The default is `any_io_executor`, which the aliases without `basic_` use. Name a concrete type,
  * for example `basic_async_mutex<io_context::executor_type>`, only to save the type erasure for
  * handlers that use the fallback. A coroutine saves more if it is an

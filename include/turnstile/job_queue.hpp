@@ -54,8 +54,8 @@ namespace turnstile {
  * Workers get jobs in the order in which they began to wait. Jobs of one priority start, unless
  * they are delayed or started again, in the order in which they were pushed. A job that its worker
  * gave up returns to the head of its level. A job after its delay or back-off goes to the end. Of
- * 16 starts, the level @ref job_priority::low has precedence in one, @ref job_priority::normal in
- * three, and @ref job_priority::high in the others. So each level advances.
+ * 16 starts, the level `job_priority::low` has precedence in one, `job_priority::normal` in
+ * three, and `job_priority::high` in the others. So each level advances.
  *
  * @par Executors
  * Handlers without an executor run on that of the queue. Delays, back-offs and the rate limit need

@@ -98,7 +98,7 @@ public:
         return *this;
     }
 
-    /// The level of the job; @ref job_priority::normal by default.
+    /// The level of the job; `job_priority::normal` by default.
     push_options& priority(job_priority value)
     {
         priority_ = value;

@@ -241,7 +241,7 @@ public:
     /// The name that was given to the constructor.
     [[nodiscard]] const std::string& name() const noexcept;
 
-    /// The position of the mutex in the order of @ref turnstile::async_lock_all: the same in all
+    /// The position of the mutex in the order of turnstile::async_lock_all(): the same in all
     /// processes that use the same URL, and for all objects with one name and database. With different URLs of
     /// one server, only locks with different names have a common order; and two mutexes of one lock are not
     /// recognized as the same, so async_lock_all() of both waits for itself. The result is valid as long as the

@@ -44,7 +44,7 @@ using semaphore_options = mutex_options;
  *
  * It offers the same interface as @ref turnstile::async_semaphore. A permit is a *lease*: if its holder
  * crashes, the lease expires and the units become available. And a permit can be *lost*, like a lock of
- * @ref async_mutex: `permit.lost()` is triggered before another process can get the units.
+ * an @ref async_mutex. `permit.lost()` is triggered before another process can get the units.
  *
  * There are two ways to use a semaphore, and they may be combined. Permits limit how many processes do
  * something at once, and no unit is missing for longer than a lease. @ref async_take and @ref async_release

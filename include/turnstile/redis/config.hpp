@@ -228,7 +228,7 @@ struct config
     std::chrono::milliseconds max_backoff{1'000};
 
     /// Receives the log. The session logs a problem once, not once per attempt, and the same failure of an
-    /// operation at most once a minute. By default, @ref log_to_stderr; if empty, nothing is logged.
+    /// operation at most once a minute. By default, log_to_stderr(); if empty, nothing is logged.
     logger_type logger = &log_to_stderr;
 
     /// A warning that each session logs at its start, before the server's address; may be empty.

@@ -34,6 +34,7 @@ enum class directory_status
 /// The numbers of a semaphore of a directory.
 struct listed_semaphore
 {
+    /// Its name.
     std::string name;
     /// The available units.
     std::int64_t value = 0;
@@ -46,6 +47,7 @@ struct listed_semaphore
 /// The result of an operation of a @ref semaphore_directory on one semaphore.
 struct semaphore_answer
 {
+    /// How the operation ended.
     directory_status status = directory_status::missing;
     /// The state right after the operation.
     listed_semaphore state;
@@ -81,13 +83,16 @@ struct listed_permit_options
     /// The longest lease: 100 years.
     static constexpr std::chrono::milliseconds longest_lease = std::chrono::hours(24 * 365 * 100);
 
+    /// The lease; 0 for no permit.
     std::chrono::milliseconds lease{0};
+    /// The text that names the holder.
     std::string client;
 };
 
 /// A page of the list of a @ref semaphore_directory.
 struct semaphore_page
 {
+    /// The semaphores, in the order of the bytes of their names.
     std::vector<listed_semaphore> semaphores;
     /// The number of all semaphores of the directory.
     std::size_t total = 0;
@@ -98,13 +103,17 @@ struct semaphore_page
 /// A permit of a semaphore of a directory.
 struct listed_permit
 {
+    /// The text that names the holder.
     std::string client;
+    /// The units that it holds.
     std::int64_t units = 0;
+    /// Its fencing token.
     std::uint64_t fencing_token = 0;
     /// The time since the grant.
     std::chrono::milliseconds held_for{0};
-    /// The remaining lease, and the lease from one renewal to the next.
+    /// The remaining lease.
     std::chrono::milliseconds lease_left{0};
+    /// The lease from one renewal to the next.
     std::chrono::milliseconds lease{0};
 };
 
@@ -113,7 +122,9 @@ struct listed_waiter
 {
     /// The name of its session, see session_identity.
     std::string session;
+    /// The units that it waits for.
     std::int64_t units = 0;
+    /// The time since it began to wait.
     std::chrono::milliseconds waiting_for{0};
 };
 
@@ -121,9 +132,13 @@ struct listed_waiter
 /// directory_status::done.
 struct semaphore_detail
 {
+    /// Whether the directory has the semaphore.
     directory_status status = directory_status::missing;
+    /// Its numbers.
     listed_semaphore state;
+    /// The first waiters, in the order of the queue.
     std::vector<listed_waiter> waiters;
+    /// The oldest permits, the oldest first.
     std::vector<listed_permit> permits;
 };
 

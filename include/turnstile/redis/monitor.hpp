@@ -75,7 +75,7 @@ namespace turnstile::redis {
  * while no client holds the lock, so the state does not change during a section.
  *
  * @par Leases, fairness, notifications
- * As with @ref async_mutex and @ref condition: the lock is a lease, its loss cancels the body, and waiters
+ * As with @ref condition and @ref async_mutex, the lock is a lease, its loss cancels the body, and waiters
  * are served in order.
  *
  * @par Lifetime
@@ -261,7 +261,7 @@ public:
     }
 
     /**
-     * @brief Executes a @ref transaction: changes the state with one command, without a body.
+     * @brief Executes a @ref transaction, which changes the state with one command, without a body.
      *
      * If the transaction has to wait, for the lock or on a condition, the server stores it, executes it in
      * its turn, and sends a message. If the server cannot evaluate the transaction, it runs as a section.

@@ -243,10 +243,13 @@ public:
 
 private:
     friend monitor;
+    // Doxygen 1.9.4 looks for these templates in the class.
+    /// @cond
     template <class, bool>
     friend class detail::section_wait;
     template <class, class>
     friend class detail::waking_handler;
+    /// @endcond
 
     /// Parses the state that arrived with the grant.
     void load()

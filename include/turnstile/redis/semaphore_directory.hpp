@@ -63,7 +63,7 @@ namespace turnstile::redis {
  * First in, first out, as with @ref async_semaphore. @ref async_take fails while there are waiters.
  *
  * @par Results and errors
- * Expected results are a @ref directory_status. An operation on a name that the directory does not contain yields
+ * An expected result is a `directory_status`. An operation on a name that the directory does not contain yields
  * directory_status::missing. The errors of all operations are:
  *   - `errc::invalid_name` if the name of the semaphore is empty or too long;
  *   - if the session is not connected and its attempt to connect fails, the error of that attempt, see
@@ -253,7 +253,7 @@ public:
     [[nodiscard]] std::shared_ptr<async_semaphore> find(std::string_view name);
 
     /**
-     * @brief Keeps units that were granted through @ref find: passes them to a permit of the directory, or takes them
+     * @brief Keeps units that were granted through @ref find, passes them to a permit of the directory, or takes them
      * for good.
      *
      * The fencing token stays that of the grant.
