@@ -52,6 +52,9 @@ namespace turnstile {
  * monitor if coroutines wait until the state satisfies a predicate; otherwise a mutex beside the
  * state suffices.
  *
+ * If the body of a notified waiter throws, the notification passes to the next waiter. Changes that it
+ * made before stay.
+ *
  * @par Fairness, Executors
  * As with @ref basic_async_mutex.
  *
@@ -259,9 +262,9 @@ public:
                         CompletionToken&& token = {},
                         const std::source_location& location = std::source_location::current())
         {
-            return condition.condition_->async_wait(*guard_,
-                                                    on_state(std::forward<Predicate>(predicate)),
-                                                    std::forward<CompletionToken>(token), location);
+            return waited_on(condition).async_wait(*guard_,
+                                                   on_state(std::forward<Predicate>(predicate)),
+                                                   std::forward<CompletionToken>(token), location);
         }
 
         /**
@@ -281,7 +284,7 @@ public:
                             Predicate&& predicate, CompletionToken&& token = {},
                             const std::source_location& location = std::source_location::current())
         {
-            return condition.condition_->async_wait_for(
+            return waited_on(condition).async_wait_for(
                 *guard_, duration, on_state(std::forward<Predicate>(predicate)),
                 std::forward<CompletionToken>(token), location);
         }
@@ -297,7 +300,7 @@ public:
             Predicate&& predicate, CompletionToken&& token = {},
             const std::source_location& location = std::source_location::current())
         {
-            return condition.condition_->async_wait_until(
+            return waited_on(condition).async_wait_until(
                 *guard_, deadline, on_state(std::forward<Predicate>(predicate)),
                 std::forward<CompletionToken>(token), location);
         }
@@ -390,6 +393,13 @@ public:
                 boost::throw_exception(system_error(make_error_code(errc::wrong_object)));
         }
 
+        /// The condition, on which the section waits now.
+        condition<mutex_type>& waited_on(const condition_type& condition)
+        {
+            last_wait_ = condition.condition_;
+            return *condition.condition_;
+        }
+
         /// Evaluates a predicate of the state, and keeps the state alive.
         template <class Predicate>
         class state_predicate : public detail::made_by_library
@@ -419,6 +429,8 @@ public:
         // Null until the body is called.
         guard_type* guard_ = nullptr;
         std::shared_ptr<guarded_state> state_;
+        // The condition of the last wait.
+        std::weak_ptr<condition<mutex_type>> last_wait_;
     };
 
     /**
@@ -594,6 +606,13 @@ private:
         {
             section_.guard_ = &guard;
             return body_(section_);
+        }
+
+        /// To be called when the body has thrown: it may not have used the notification that ended its last wait.
+        void pass_notification_on() noexcept
+        {
+            if (const auto condition = section_.last_wait_.lock())
+                condition->notify_one();
         }
 
     private:

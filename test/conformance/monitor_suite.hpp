@@ -197,6 +197,38 @@ TURNSTILE_MONITOR_TEST(notifying_all_resumes_them_in_their_order)
         });
 }
 
+TURNSTILE_MONITOR_TEST(the_notification_of_a_section_that_throws_passes_to_the_next_waiter)
+{
+    turnstile::test::monitor_test<Provider> t;
+    using section = typename decltype(t)::section;
+    t.run(
+        [&]() -> typename decltype(t)::task
+        {
+            auto throwing = [&]() -> typename decltype(t)::task
+            {
+                const auto rich = [](const turnstile::test::account& a) { return a.balance > 0; };
+                auto body = [&](section& s) -> typename decltype(t)::task
+                {
+                    co_await s.async_wait(t.changed, rich);
+                    throw 1;
+                };
+                try
+                {
+                    co_await t.guarded.async_with(body);
+                }
+                catch (int)
+                {
+                    t.told += 'x';
+                }
+            };
+            co_await t.spawn_and_settle(throwing);
+            co_await t.spawn_and_settle(t.take(1, 'a'));
+            co_await t.give(1, false);
+            co_await t.provider.settle();
+        });
+    BOOST_TEST(t.told == "xa");
+}
+
 TURNSTILE_MONITOR_TEST(each_condition_has_its_own_waiters)
 {
     turnstile::test::monitor_test<Provider> t;

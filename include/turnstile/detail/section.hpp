@@ -215,6 +215,8 @@ run_section(Ownership owned, Body body, error_code refused)
     catch (...)
     {
         failure = std::current_exception();
+        if constexpr (requires { body.pass_notification_on(); })
+            body.pass_notification_on();
     }
     // The release must also happen if the section was cancelled.
     co_await asio::this_coro::throw_if_cancelled(false);
