@@ -6,7 +6,6 @@
 
 #include "service/decode.hpp"
 
-#include <algorithm>
 #include <array>
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/co_spawn.hpp>
@@ -14,7 +13,6 @@
 #include <boost/asio/detached.hpp>
 #include <chrono>
 #include <optional>
-#include <span>
 #include <string_view>
 #include <utility>
 
@@ -25,8 +23,7 @@ namespace {
 /// Proxies often close a connection after a minute without a byte.
 constexpr std::chrono::seconds heart_beat(15);
 
-/// The time between two comparisons of a shared store with the state that the readers know, and between two attempts
-/// to read a page that is not available.
+/// The time between two comparisons of a shared store with the state that the readers know.
 constexpr std::chrono::seconds refresh_interval(1);
 
 /// About the largest size of one write to a reader.
@@ -108,7 +105,8 @@ events::events(boost::asio::io_context& context, store& observed)
     , store_(observed)
     , pause_(context)
 {
-    store_.observe([this](const event& made) { publish(made); }, [this] { return readers() != 0; });
+    store_.observe([this](const event& made) { publish(made); },
+                   [this] { return readers() != 0 || follows_; });
 }
 
 std::function<awaitable<response>()> events::open()
@@ -195,27 +193,25 @@ std::string events::take(reader& from) const
     return text;
 }
 
-/// The next page of the state; empty if it is not available.
+/// The next page of the state; empty if it is not available yet.
 awaitable<std::string> events::page(reader& from)
 {
     constexpr std::size_t most = 100;
     const std::uint64_t id = last_;
-    const std::string begin = from.after;
-    const listed_page found = co_await store_.list(begin, most);
+    listed_page found;
+    if (store_.is_shared())
+        found = known_page(from.after, most);
+    else
+        found = co_await store_.list(from.after, most);
     if (found.what != outcome::done)
         co_return std::string();
     std::string list;
     std::size_t count = 0;
     while (count != found.semaphores.size() && list.size() < part_size)
         list += (list.empty() ? "" : ",") + to_text(found.semaphores[count++]) + '}';
-    const bool is_cut = count != found.semaphores.size();
-    if (is_cut)
+    from.paging = count != found.semaphores.size() || found.next;
+    if (from.paging)
         from.after = found.semaphores[count - 1].name;
-    else if (found.next)
-        from.after = *found.next;
-    from.paging = is_cut || found.next;
-    if (store_.is_shared())
-        note(from, begin, std::span(found.semaphores).first(count), id);
     const bool first = std::exchange(from.first_page, false);
     co_return frame(id, "snapshot",
                     std::string("{\"first\":") + (first ? "true" : "false") + ",\"last\":" +
@@ -242,8 +238,7 @@ awaitable<response> events::next(std::shared_ptr<reader> from)
             asleep_.push_back(from);
         }
         const auto comment = from->sent + heart_beat;
-        const auto retry = std::chrono::steady_clock::now() + refresh_interval;
-        from->timer.expires_at(from->paging ? std::min(retry, comment) : comment);
+        from->timer.expires_at(comment);
         [[maybe_unused]] auto [error] =
             co_await from->timer.async_wait(boost::asio::as_tuple(boost::asio::deferred));
         if (std::chrono::steady_clock::now() >= comment)
@@ -261,11 +256,11 @@ awaitable<response> events::next(std::shared_ptr<reader> from)
 /// Reports the changes of other processes as long as there are readers.
 awaitable<void> events::follow_others()
 {
-    bool is_first = true;
     while (!closing_ && readers() != 0)
     {
-        const bool is_complete = co_await compare(is_first);
-        is_first = is_first && !is_complete;
+        const bool is_complete = co_await compare();
+        if (is_complete && !std::exchange(knows_all_, true))
+            wake();
         if (closing_)
             break;
         pause_.expires_after(refresh_interval);
@@ -273,38 +268,27 @@ awaitable<void> events::follow_others()
             co_await pause_.async_wait(boost::asio::as_tuple(boost::asio::deferred));
     }
     known_.clear();
-    paged_ = "";
+    knows_all_ = false;
     follows_ = false;
 }
 
-/// Notes a page of the names after @p begin, which only @p to receives. If the other readers may know another state, the
-/// next comparison reports the state to all readers.
-void events::note(const reader& to, const std::string& begin, std::span<const listed> page,
-                  std::uint64_t id)
+/// A page of the state that the readers know.
+listed_page events::known_page(const std::string& after, std::size_t limit) const
 {
-    for (const listed& found : page)
-    {
-        const auto [entry, is_new] = known_.try_emplace(found.name, known{found, id});
-        // The reader receives later events after the page.
-        if (entry->second.event <= id && (is_new ? readers() > 1 : entry->second.state != found))
-            entry->second.is_doubtful = true;
-    }
-    const auto end = to.paging ? known_.upper_bound(to.after) : known_.end();
-    for (auto entry = known_.upper_bound(begin); entry != end; ++entry)
-    {
-        if (entry->second.event <= id &&
-            !std::ranges::binary_search(page, entry->first, {}, &listed::name))
-            entry->second.is_doubtful = true;
-    }
-    if (!to.paging)
-        paged_.reset();
-    else if (paged_)
-        paged_ = std::max(*paged_, to.after);
+    listed_page page;
+    if (!knows_all_)
+        return page;
+    page.what = outcome::done;
+    auto entry = known_.upper_bound(after);
+    for (; entry != known_.end() && page.semaphores.size() != limit; ++entry)
+        page.semaphores.push_back(entry->second.state);
+    if (entry != known_.end())
+        page.next = page.semaphores.back().name;
+    return page;
 }
 
-/// Compares the whole list with the state that the readers know. The first time, only notes the names that are in no
-/// page yet. Returns false if the list is not available.
-awaitable<bool> events::compare(bool is_first)
+/// Compares the whole list with the state that the readers know. Returns false if the list is not available.
+awaitable<bool> events::compare()
 {
     constexpr std::size_t most = 1000;
     const std::uint64_t begin = last_;
@@ -318,7 +302,7 @@ awaitable<bool> events::compare(bool is_first)
         if (page.what != outcome::done || closing_)
             co_return false;
         for (const listed& found : page.semaphores)
-            compare(found, asked, is_first);
+            compare(found, asked);
         after = page.next;
     }
     std::vector<std::string> removed;
@@ -331,22 +315,14 @@ awaitable<bool> events::compare(bool is_first)
 }
 
 /// Compares a semaphore with the state that the readers know. An event after the request for the list may be newer.
-void events::compare(const listed& found, std::uint64_t asked, bool is_first)
+void events::compare(const listed& found, std::uint64_t asked)
 {
-    const auto entry = known_.find(found.name);
-    if (entry == known_.end() && is_first && paged_ && found.name > *paged_)
-    {
-        known_.emplace(found.name, known{found, asked});
+    const auto [entry, is_new] = known_.try_emplace(found.name, known{found, asked});
+    entry->second.is_seen = true;
+    // Readers receive a new semaphore with their first page if there was none yet.
+    if (entry->second.event > asked || (is_new ? !knows_all_ : entry->second.state == found))
         return;
-    }
-    if (entry != known_.end())
-    {
-        entry->second.is_seen = true;
-        if (entry->second.event > asked ||
-            (entry->second.state == found && !entry->second.is_doubtful))
-            return;
-    }
-    const auto what = entry == known_.end() ? happening::created : happening::changed;
+    const auto what = is_new ? happening::created : happening::changed;
     publish({what, found.name, found.value, found.waiters, found.permits, found.value, 0, {}, {}});
 }
 

@@ -17,8 +17,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <optional>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -32,7 +30,7 @@ namespace turnstile::service {
  * grow with the delay of a reader.
  *
  * If the store is shared, this class finds the changes of other processes: while there are readers, it compares
- * the list of the store with the last one, once a second.
+ * the list of the store with a copy of its own, once a second. The pages for new readers come from that copy.
  *
  * @par Thread safety
  * Unsafe: everything runs on the context.
@@ -63,11 +61,10 @@ private:
     void wake();
     std::string take(reader& from) const;
     awaitable<std::string> page(reader& from);
-    void note(const reader& to, const std::string& begin, std::span<const listed> page,
-              std::uint64_t id);
+    [[nodiscard]] listed_page known_page(const std::string& after, std::size_t limit) const;
     awaitable<void> follow_others();
-    awaitable<bool> compare(bool is_first);
-    void compare(const listed& found, std::uint64_t asked, bool is_first);
+    awaitable<bool> compare();
+    void compare(const listed& found, std::uint64_t asked);
     awaitable<response> next(std::shared_ptr<reader> from);
 
     executor executor_;
@@ -80,18 +77,18 @@ private:
     std::size_t recent_bytes_ = 0;
     /// Readers may outlive this object in coroutines that never resume.
     std::vector<std::weak_ptr<reader>> asleep_;
-    /// The state that the readers of a shared store have received, and the last event about it.
+    /// A semaphore of a shared store, and the last event about it.
     struct known
     {
         listed state;
         std::uint64_t event = 0;
         bool is_seen = true;
-        /// Whether a reader may have received another state, or no state.
-        bool is_doubtful = false;
     };
+    /// The semaphores of a shared store, as the events up to last_ and the comparisons describe them. Pages and events
+    /// come from here, so all readers know the same state.
     std::map<std::string, known, std::less<>> known_;
-    /// The pages that readers have received end with this name. Nothing if a reader has received the last page.
-    std::optional<std::string> paged_ = "";
+    /// Whether known_ is complete: a comparison has succeeded since the first reader came.
+    bool knows_all_ = false;
     bool follows_ = false;
     timer pause_;
     /// Each reader has a copy.
