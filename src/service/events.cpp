@@ -87,8 +87,8 @@ struct events::reader
 
     std::shared_ptr<const int> counted;
     events::timer timer;
-    /// Whether the list of waiting readers contains it.
-    bool listed = false;
+    /// Whether waiting_ contains it.
+    bool is_waiting = false;
     /// The id of the last event that was sent, or that the sent part of the state includes.
     std::uint64_t seen;
     /// Whether there are more pages of the state.
@@ -111,7 +111,7 @@ events::events(boost::asio::io_context& context, store& observed)
 
 std::function<awaitable<response>()> events::open()
 {
-    std::erase_if(asleep_, [](const auto& waiter) { return waiter.expired(); });
+    std::erase_if(waiting_, [](const auto& waiter) { return waiter.expired(); });
     auto opened = std::make_shared<reader>(executor_, last_, counter_);
     if (store_.is_shared() && !std::exchange(follows_, true))
         boost::asio::co_spawn(executor_, follow_others(), boost::asio::detached);
@@ -127,7 +127,7 @@ void events::close()
 {
     closing_ = true;
     pause_.cancel();
-    wake();
+    resume_readers();
 }
 
 void events::publish(const event& made)
@@ -158,23 +158,23 @@ void events::publish(const event& made)
         recent_bytes_ -= recent_.front().size();
         recent_.pop_front();
     }
-    wake();
+    resume_readers();
 }
 
-void events::wake()
+void events::resume_readers()
 {
-    for (const auto& waiter : std::exchange(asleep_, {}))
+    for (const auto& waiter : std::exchange(waiting_, {}))
     {
         if (const auto found = waiter.lock())
         {
-            found->listed = false;
+            found->is_waiting = false;
             found->timer.cancel();
         }
     }
 }
 
 /// The texts that a reader has not received.
-std::string events::take(reader& from) const
+std::string events::unread_texts(reader& from) const
 {
     const std::uint64_t forgotten = last_ - recent_.size();
     if (from.seen < forgotten)
@@ -223,7 +223,7 @@ awaitable<response> events::next(std::shared_ptr<reader> from)
     response part;
     while (!closing_)
     {
-        part.body = take(*from);
+        part.body = unread_texts(*from);
         // A page includes the changes of all events so far, so these events must be sent before it.
         if (from->paging && from->seen == last_)
         {
@@ -232,10 +232,10 @@ awaitable<response> events::next(std::shared_ptr<reader> from)
         }
         if (!part.body.empty())
             break;
-        if (!from->listed)
+        if (!from->is_waiting)
         {
-            from->listed = true;
-            asleep_.push_back(from);
+            from->is_waiting = true;
+            waiting_.push_back(from);
         }
         const auto comment = from->sent + heart_beat;
         from->timer.expires_at(comment);
@@ -260,7 +260,7 @@ awaitable<void> events::follow_others()
     {
         const bool is_complete = co_await compare();
         if (is_complete && !std::exchange(knows_all_, true))
-            wake();
+            resume_readers();
         if (closing_)
             break;
         pause_.expires_after(refresh_interval);

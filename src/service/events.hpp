@@ -58,8 +58,8 @@ private:
     struct reader;
 
     void publish(const event& made);
-    void wake();
-    std::string take(reader& from) const;
+    void resume_readers();
+    std::string unread_texts(reader& from) const;
     awaitable<std::string> page(reader& from);
     [[nodiscard]] listed_page known_page(const std::string& after, std::size_t limit) const;
     awaitable<void> follow_others();
@@ -76,7 +76,7 @@ private:
     std::deque<std::string> recent_;
     std::size_t recent_bytes_ = 0;
     /// Readers may outlive this object in coroutines that never resume.
-    std::vector<std::weak_ptr<reader>> asleep_;
+    std::vector<std::weak_ptr<reader>> waiting_;
     /// A semaphore of a shared store, and the last event about it.
     struct known
     {
