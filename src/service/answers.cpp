@@ -42,13 +42,13 @@ response to_response(const result& ended, std::string_view name, std::int64_t la
     {
     case outcome::done:
         return json(name_and_value(name, ended.value) + '}');
-    case outcome::unknown:
+    case outcome::missing:
         return plain(404, "semaphore not found");
     case outcome::exists:
         return plain(303, "semaphore exists");
-    case outcome::locked:
+    case outcome::busy:
         return plain(409, "Semaphore locked");
-    case outcome::foreign:
+    case outcome::unheld:
         return plain(409,
                      "permit is not held: it has expired, or was never granted for this semaphore");
     case outcome::overflow:

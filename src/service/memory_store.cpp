@@ -14,7 +14,7 @@
 
 namespace turnstile::service {
 
-memory_store::entry::entry(const executor& ex, std::int64_t value)
+memory_store::semaphore_record::semaphore_record(const executor& ex, std::int64_t value)
     : semaphore(ex, static_cast<std::ptrdiff_t>(std::min<std::int64_t>(value, max_units)),
                 max_units)
     , uncollected_value(value)
@@ -22,13 +22,13 @@ memory_store::entry::entry(const executor& ex, std::int64_t value)
 {
 }
 
-std::int64_t memory_store::entry::value() const noexcept
+std::int64_t memory_store::semaphore_record::value() const noexcept
 {
     return semaphore.available() + reserve;
 }
 
 /// Adds units, but never exceeds the largest value.
-void memory_store::entry::add(std::int64_t units)
+void memory_store::semaphore_record::add(std::int64_t units)
 {
     const std::int64_t added = std::min(units, largest_value - value());
     uncollected_value += added;
@@ -36,7 +36,7 @@ void memory_store::entry::add(std::int64_t units)
     refill();
 }
 
-void memory_store::entry::refill()
+void memory_store::semaphore_record::refill()
 {
     // Waiters take units while they are added, so one round is perhaps not enough.
     while (reserve != 0 && semaphore.available() != max_units)
@@ -79,7 +79,7 @@ bool memory_store::add_semaphore(std::string_view name, std::int64_t value)
     if (semaphores_.contains(name))
         return false;
     const auto [created, inserted] =
-        semaphores_.emplace(name, std::make_shared<entry>(executor_, value));
+        semaphores_.emplace(name, std::make_shared<semaphore_record>(executor_, value));
     created->second->name = created->first;
     record(*created->second);
     tell(happening::created, *created->second, value);
@@ -135,7 +135,7 @@ awaitable<result> memory_store::release(std::string_view name, const std::string
         co_return result();
     const auto found = find_permit(semaphore, permit);
     if (found == leases_.end())
-        co_return result{outcome::foreign, semaphore->value()};
+        co_return result{outcome::unheld, semaphore->value()};
     end_permit(found, "released");
     co_return result{outcome::done, semaphore->value()};
 }
@@ -148,7 +148,7 @@ awaitable<result> memory_store::renew(std::string_view name, const std::string& 
         co_return result();
     const auto found = find_permit(semaphore, permit);
     if (found == leases_.end())
-        co_return result{outcome::foreign, semaphore->value()};
+        co_return result{outcome::unheld, semaphore->value()};
     lease_record& renewed = found->second;
     renewed.lease = lease.value_or(renewed.lease);
     deadlines_.erase(renewed.deadline);
@@ -166,12 +166,12 @@ awaitable<result> memory_store::free(std::string_view name, std::uint64_t token)
         co_return result();
     const auto found = semaphore->permits.find(token);
     if (found == semaphore->permits.end())
-        co_return result{outcome::foreign, semaphore->value()};
+        co_return result{outcome::unheld, semaphore->value()};
     end_permit(leases_.find(std::string(found->second)), "freed");
     co_return result{outcome::done, semaphore->value()};
 }
 
-awaitable<grant> memory_store::try_down(std::string_view name, const demand& wanted)
+awaitable<grant> memory_store::try_down(std::string_view name, const down_request& wanted)
 {
     grant answer;
     const auto found = find(name);
@@ -187,12 +187,12 @@ awaitable<grant> memory_store::try_down(std::string_view name, const demand& wan
         units->forget();
         co_return granted(found, wanted);
     }
-    answer.what = outcome::locked;
+    answer.what = outcome::busy;
     answer.value = found->value();
     co_return answer;
 }
 
-awaitable<grant> memory_store::down(std::string_view name, const demand& wanted)
+awaitable<grant> memory_store::down(std::string_view name, const down_request& wanted)
 {
     grant answer;
     const auto found = find(name);
@@ -223,7 +223,7 @@ awaitable<grant> memory_store::down(std::string_view name, const demand& wanted)
         ++counts_.withdrawn;
     if (found->removed)
         co_return answer;
-    answer.what = closing_ ? outcome::closing : outcome::locked;
+    answer.what = closing_ ? outcome::closing : outcome::busy;
     answer.value = found->value();
     co_return answer;
 }
@@ -235,7 +235,7 @@ awaitable<listed_page> memory_store::list(std::string_view after, std::size_t li
     auto it = semaphores_.upper_bound(after);
     for (; it != semaphores_.end() && page.semaphores.size() != limit; ++it)
     {
-        const entry& semaphore = *it->second;
+        const semaphore_record& semaphore = *it->second;
         page.semaphores.push_back(
             {it->first, semaphore.value(), semaphore.waiters.size(), semaphore.permits.size()});
     }
@@ -333,22 +333,22 @@ void memory_store::skip_tokens(std::uint64_t token) noexcept
     last_token_ = std::max(last_token_, token);
 }
 
-std::shared_ptr<memory_store::entry> memory_store::find(std::string_view name) const
+std::shared_ptr<memory_store::semaphore_record> memory_store::find(std::string_view name) const
 {
     const auto found = semaphores_.find(name);
     return found == semaphores_.end() ? nullptr : found->second;
 }
 
-memory_store::leases::iterator memory_store::find_permit(const std::shared_ptr<entry>& semaphore,
-                                                         const std::string& permit)
+memory_store::leases::iterator memory_store::find_permit(
+    const std::shared_ptr<semaphore_record>& semaphore, const std::string& permit)
 {
     const auto found = leases_.find(permit);
     return found != leases_.end() && found->second.semaphore == semaphore ? found : leases_.end();
 }
 
 /// Makes the grant of a client. The units have been taken from the semaphore.
-grant memory_store::granted(const std::shared_ptr<entry>& semaphore, const demand& wanted,
-                            std::chrono::milliseconds waited)
+grant memory_store::granted(const std::shared_ptr<semaphore_record>& semaphore,
+                            const down_request& wanted, std::chrono::milliseconds waited)
 {
     ++counts_.grants;
     semaphore->uncollected_value -= wanted.units;
@@ -385,7 +385,8 @@ grant memory_store::granted(const std::shared_ptr<entry>& semaphore, const deman
     return answer;
 }
 
-void memory_store::add_permit(const std::string& id, const std::shared_ptr<entry>& semaphore,
+void memory_store::add_permit(const std::string& id,
+                              const std::shared_ptr<semaphore_record>& semaphore,
                               std::int64_t units, std::chrono::milliseconds lease,
                               clock::time_point deadline, std::uint64_t token, std::string client)
 {
@@ -446,13 +447,13 @@ void memory_store::await_expiry()
 }
 
 /// Reports that @p semaphore has changed, and its permit if one is named.
-void memory_store::record(const entry& semaphore, std::string_view permit) const
+void memory_store::record(const semaphore_record& semaphore, std::string_view permit) const
 {
     if (recorder_ && !semaphore.removed)
         recorder_(described(semaphore, permit));
 }
 
-void memory_store::tell(happening what, const entry& semaphore, std::int64_t units,
+void memory_store::tell(happening what, const semaphore_record& semaphore, std::int64_t units,
                         std::uint64_t token, std::chrono::milliseconds waited,
                         std::string_view reason) const
 {
@@ -461,7 +462,7 @@ void memory_store::tell(happening what, const entry& semaphore, std::int64_t uni
                    semaphore.permits.size(), units, token, waited, reason});
 }
 
-change memory_store::described(const entry& semaphore, std::string_view permit) const
+change memory_store::described(const semaphore_record& semaphore, std::string_view permit) const
 {
     change state;
     state.name = semaphore.name;

@@ -64,8 +64,8 @@ public:
     awaitable<result> renew(std::string_view name, const std::string& permit,
                             std::optional<std::chrono::milliseconds> lease) override;
     awaitable<result> free(std::string_view name, std::uint64_t token) override;
-    awaitable<grant> try_down(std::string_view name, const demand& wanted) override;
-    awaitable<grant> down(std::string_view name, const demand& wanted) override;
+    awaitable<grant> try_down(std::string_view name, const down_request& wanted) override;
+    awaitable<grant> down(std::string_view name, const down_request& wanted) override;
     awaitable<listed_page> list(std::string_view after, std::size_t limit) override;
     awaitable<detailed> detail(std::string_view name, std::size_t limit) override;
     awaitable<result> check() override;
@@ -102,16 +102,16 @@ private:
         clock::time_point since;
     };
 
-    struct entry
+    struct semaphore_record
     {
-        entry(const executor& ex, std::int64_t value);
+        semaphore_record(const executor& ex, std::int64_t value);
 
         [[nodiscard]] std::int64_t value() const noexcept;
         void add(std::int64_t units);
         void refill();
 
         semaphore_type semaphore;
-        /// The key in the map, until the entry is removed.
+        /// The key in the map, until the semaphore is removed.
         std::string_view name;
         /// The value, including units that the engine has granted to waiters that have not resumed.
         std::int64_t uncollected_value;
@@ -130,7 +130,7 @@ private:
 
     struct lease_record
     {
-        std::shared_ptr<entry> semaphore;
+        std::shared_ptr<semaphore_record> semaphore;
         std::int64_t units = 0;
         std::chrono::milliseconds lease{0};
         deadlines::iterator deadline;
@@ -142,27 +142,29 @@ private:
     using leases = std::unordered_map<std::string, lease_record>;
 
     bool add_semaphore(std::string_view name, std::int64_t value);
-    [[nodiscard]] std::shared_ptr<entry> find(std::string_view name) const;
-    [[nodiscard]] leases::iterator find_permit(const std::shared_ptr<entry>& semaphore,
+    [[nodiscard]] std::shared_ptr<semaphore_record> find(std::string_view name) const;
+    [[nodiscard]] leases::iterator find_permit(const std::shared_ptr<semaphore_record>& semaphore,
                                                const std::string& permit);
-    grant granted(const std::shared_ptr<entry>& semaphore, const demand& wanted,
+    grant granted(const std::shared_ptr<semaphore_record>& semaphore, const down_request& wanted,
                   std::chrono::milliseconds waited = {});
-    void add_permit(const std::string& id, const std::shared_ptr<entry>& semaphore,
+    void add_permit(const std::string& id, const std::shared_ptr<semaphore_record>& semaphore,
                     std::int64_t units, std::chrono::milliseconds lease, clock::time_point deadline,
                     std::uint64_t token, std::string client);
     void end_permit(leases::iterator permit);
     void end_permit(leases::iterator permit, std::string_view reason);
-    void record(const entry& semaphore, std::string_view permit = {}) const;
-    void tell(happening what, const entry& semaphore, std::int64_t units, std::uint64_t token = 0,
-              std::chrono::milliseconds waited = {}, std::string_view reason = {}) const;
-    [[nodiscard]] change described(const entry& semaphore, std::string_view permit) const;
+    void record(const semaphore_record& semaphore, std::string_view permit = {}) const;
+    void tell(happening what, const semaphore_record& semaphore, std::int64_t units,
+              std::uint64_t token = 0, std::chrono::milliseconds waited = {},
+              std::string_view reason = {}) const;
+    [[nodiscard]] change described(const semaphore_record& semaphore,
+                                   std::string_view permit) const;
     void expire();
     void await_expiry();
 
     executor executor_;
     std::size_t max_waiters_;
     bool closing_ = false;
-    std::map<std::string, std::shared_ptr<entry>, std::less<>> semaphores_;
+    std::map<std::string, std::shared_ptr<semaphore_record>, std::less<>> semaphores_;
     leases leases_;
     deadlines deadlines_;
     boost::asio::steady_timer timer_;

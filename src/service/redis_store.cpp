@@ -53,15 +53,15 @@ outcome to_outcome(directory_status status)
     case directory_status::done:
         return outcome::done;
     case directory_status::missing:
-        return outcome::unknown;
+        return outcome::missing;
     case directory_status::exists:
         return outcome::exists;
     case directory_status::busy:
-        return outcome::locked;
+        return outcome::busy;
     case directory_status::excess:
         return outcome::overflow;
     case directory_status::unheld:
-        return outcome::foreign;
+        return outcome::unheld;
     }
     return outcome::unavailable;
 }
@@ -79,7 +79,7 @@ listed to_listed(const redis::listed_semaphore& state)
     return {state.name, state.value, state.waiters, state.permits};
 }
 
-redis::listed_permit_options terms_of(const demand& wanted)
+redis::listed_permit_options terms_of(const down_request& wanted)
 {
     return {wanted.lease, wanted.client};
 }
@@ -153,7 +153,7 @@ awaitable<result> redis_store::free(std::string_view name, std::uint64_t token)
     co_return finished(error, answer, happening::released, "freed");
 }
 
-awaitable<grant> redis_store::try_down(std::string_view name, const demand& wanted)
+awaitable<grant> redis_store::try_down(std::string_view name, const down_request& wanted)
 {
     const auto terms = terms_of(wanted);
     const auto begin = std::chrono::steady_clock::now();
@@ -206,7 +206,7 @@ awaitable<result> redis_store::check()
 
 // --- waiting ------------------------------------------------------------------------------------
 
-awaitable<grant> redis_store::down(std::string_view name, const demand& wanted)
+awaitable<grant> redis_store::down(std::string_view name, const down_request& wanted)
 {
     if (closing_ || counts_.waiters == max_waiters_)
     {
@@ -249,7 +249,7 @@ void redis_store::leave(std::string_view name)
 }
 
 /// Makes a grant for the client from the units that the session was granted.
-awaitable<grant> redis_store::keep(std::string_view name, const demand& wanted,
+awaitable<grant> redis_store::keep(std::string_view name, const down_request& wanted,
                                    redis::async_semaphore::permit_type units,
                                    std::chrono::milliseconds waited)
 {
@@ -272,7 +272,7 @@ awaitable<grant> redis_store::keep(std::string_view name, const demand& wanted,
     const bool is_removed = error == redis::errc::no_such_object;
     if (is_removed || (!unread && found.status == directory_status::missing))
     {
-        refused.what = outcome::unknown;
+        refused.what = outcome::missing;
     }
     else if (is_kept)
     {
@@ -284,16 +284,16 @@ awaitable<grant> redis_store::keep(std::string_view name, const demand& wanted,
 }
 
 /// Ends a wait without units.
-awaitable<grant> redis_store::end_wait(std::string_view name, const demand& wanted,
+awaitable<grant> redis_store::end_wait(std::string_view name, const down_request& wanted,
                                        error_code error, std::chrono::milliseconds waited)
 {
     grant refused;
-    refused.what = outcome::locked;
+    refused.what = outcome::busy;
     if (error)
         ++counts_.withdrawn;
     if (error == redis::errc::no_such_object)
     {
-        refused.what = outcome::unknown;
+        refused.what = outcome::missing;
         co_return refused;
     }
     if (closing_)

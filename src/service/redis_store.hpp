@@ -48,8 +48,8 @@ public:
     awaitable<result> renew(std::string_view name, const std::string& permit,
                             std::optional<std::chrono::milliseconds> lease) override;
     awaitable<result> free(std::string_view name, std::uint64_t token) override;
-    awaitable<grant> try_down(std::string_view name, const demand& wanted) override;
-    awaitable<grant> down(std::string_view name, const demand& wanted) override;
+    awaitable<grant> try_down(std::string_view name, const down_request& wanted) override;
+    awaitable<grant> down(std::string_view name, const down_request& wanted) override;
     awaitable<listed_page> list(std::string_view after, std::size_t limit) override;
     awaitable<detailed> detail(std::string_view name, std::size_t limit) override;
     awaitable<result> check() override;
@@ -69,10 +69,10 @@ private:
 
     redis::async_semaphore& join(std::string_view name);
     void leave(std::string_view name);
-    awaitable<grant> keep(std::string_view name, const demand& wanted,
+    awaitable<grant> keep(std::string_view name, const down_request& wanted,
                           redis::async_semaphore::permit_type units,
                           std::chrono::milliseconds waited);
-    awaitable<grant> end_wait(std::string_view name, const demand& wanted, error_code error,
+    awaitable<grant> end_wait(std::string_view name, const down_request& wanted, error_code error,
                               std::chrono::milliseconds waited);
     awaitable<void> report_waiter(std::string name, std::int64_t units);
     awaitable<bool> give_back(redis::semaphore_answer taken);

@@ -59,7 +59,7 @@ awaitable<response> service::remove(const request&, const std::string& name)
     const result ended = co_await store_->remove(name);
     if (ended.what == outcome::done)
         co_return plain(200, "Deletion Successful");
-    if (ended.what == outcome::unknown)
+    if (ended.what == outcome::missing)
         co_return plain(404, "Semaphore not found");
     co_return to_response(ended, name, store_->largest());
 }
@@ -90,11 +90,11 @@ awaitable<response> service::down(const request& message, const std::string&)
 {
     const fields body = decode_body(message);
     const std::string& name = name_in(body);
-    const demand wanted = demand_in(message, body, 0);
+    const down_request wanted = down_request_in(message, body, 0);
 
     grant granted = co_await store_->try_down(name, wanted);
     response answer;
-    if (granted.what != outcome::locked || wanted.wait == wanted.wait.zero())
+    if (granted.what != outcome::busy || wanted.wait == wanted.wait.zero())
     {
         answer = to_response(std::move(granted), name, store_->largest());
         answer.took_time = store_->is_shared();
@@ -106,11 +106,11 @@ awaitable<response> service::down(const request& message, const std::string&)
 
 /// The client of a request, and the units, the waiting time and the lease in its body. @p wait is the waiting time in
 /// seconds if the body contains none.
-demand service::demand_in(const request& message, const fields& body, double wait) const
+down_request service::down_request_in(const request& message, const fields& body, double wait) const
 {
     const auto most_wait = static_cast<double>(settings_.max_wait.count());
     const auto most_lease = static_cast<double>(settings_.max_lease.count());
-    demand wanted;
+    down_request wanted;
     wanted.client = message.client;
     wanted.units = static_cast<std::ptrdiff_t>(units_in(body));
     wanted.wait = to_milliseconds(number_in(body, "wait", 0, most_wait).value_or(wait));
@@ -122,7 +122,8 @@ awaitable<response> service::notify(const request& message, const std::string&)
 {
     const fields body = decode_body(message);
     const std::string& name = name_in(body);
-    const demand wanted = demand_in(message, body, static_cast<double>(settings_.max_wait.count()));
+    const down_request wanted =
+        down_request_in(message, body, static_cast<double>(settings_.max_wait.count()));
     const field* const sent = body.find("url");
     const auto* const url = sent == nullptr ? nullptr : std::get_if<std::string>(sent);
     const auto target = url == nullptr ? std::nullopt : parse_url(*url);
@@ -148,23 +149,23 @@ awaitable<response> service::notify(const request& message, const std::string&)
 
 /// Waits for units, and calls the receiver.
 awaitable<void> service::call_back(std::string id, notify_target target, std::string name,
-                                   demand wanted)
+                                   down_request wanted)
 {
     // Without a lease, a unit would be lost with its receiver, so the receiver only learns of it.
     const bool announces = wanted.lease == wanted.lease.zero();
     if (announces)
         wanted.lease = announcing_lease;
     grant granted = co_await store_->try_down(name, wanted);
-    if (granted.what == outcome::locked)
+    if (granted.what == outcome::busy)
         granted = co_await store_->down(name, wanted);
     if (granted.what == outcome::closing)
         co_return;
     std::string_view event = "refused";
     if (granted.what == outcome::done)
         event = announces ? "open" : "granted";
-    else if (granted.what == outcome::locked)
+    else if (granted.what == outcome::busy)
         event = "timeout";
-    else if (granted.what == outcome::unknown)
+    else if (granted.what == outcome::missing)
         event = "deleted";
     // Once the lease has ended, another client may hold the units.
     auto end = notifier::clock::time_point::max();
@@ -190,7 +191,7 @@ awaitable<void> service::call_back(std::string id, notify_target target, std::st
         granted.undo();
 }
 
-awaitable<response> service::down_later(std::string name, demand wanted)
+awaitable<response> service::down_later(std::string name, down_request wanted)
 {
     const auto count = waiters_of_.try_emplace(wanted.client, 0).first;
     if (count->second >= settings_.max_waiters_per_client)

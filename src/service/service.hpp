@@ -106,10 +106,11 @@ private:
     awaitable<response> healthy(const request& message, const std::string& name);
     awaitable<response> ready(const request& message, const std::string& name);
 
-    [[nodiscard]] demand demand_in(const request& message, const fields& body, double wait) const;
-    awaitable<response> down_later(std::string name, demand wanted);
+    [[nodiscard]] down_request down_request_in(const request& message, const fields& body,
+                                               double wait) const;
+    awaitable<response> down_later(std::string name, down_request wanted);
     awaitable<void> call_back(std::string id, notify_target target, std::string name,
-                              demand wanted);
+                              down_request wanted);
     [[nodiscard]] const route& find_route(const request& message, std::string& name) const;
     void check_role(const request& message, role needed) const;
     [[nodiscard]] role role_of(const request& message) const;

@@ -24,13 +24,13 @@ enum class outcome
 {
     done,
     /// There is no semaphore with that name.
-    unknown,
+    missing,
     /// There is a semaphore with that name already.
     exists,
-    /// Too few units are available, or there are waiters.
-    locked,
+    /// Too few units are available, or there are waiters. A wait that ends without a grant has this outcome, too.
+    busy,
     /// The permit does not exist, has expired, or belongs to another semaphore.
-    foreign,
+    unheld,
     /// The value would exceed store::largest.
     overflow,
     /// There are too many waiters.
@@ -44,7 +44,7 @@ enum class outcome
 /// The value of a semaphore after a request.
 struct result
 {
-    outcome what = outcome::unknown;
+    outcome what = outcome::missing;
     std::int64_t value = 0;
     /// Why the storage is unavailable.
     std::string reason{};
@@ -63,8 +63,8 @@ struct grant : result
     std::function<void()> undo{};
 };
 
-/// The request of a `down`.
-struct demand
+/// What a `down` requests.
+struct down_request
 {
     /// The address of the client, for operators.
     std::string client;
@@ -147,7 +147,7 @@ struct participant
     std::uint64_t token = 0;
 };
 
-/// A semaphore with its first waiters and oldest permits, in order. The outcome is outcome::done, outcome::unknown or
+/// A semaphore with its first waiters and oldest permits, in order. The outcome is outcome::done, outcome::missing or
 /// outcome::unavailable.
 struct detailed : result
 {
@@ -196,7 +196,7 @@ public:
     /// Creates a semaphore. If the name exists, the outcome is outcome::exists, and nothing changes.
     virtual awaitable<result> create(std::string_view name, std::int64_t value) = 0;
 
-    /// Removes a semaphore and its permits. Its waiters complete with outcome::unknown.
+    /// Removes a semaphore and its permits. Its waiters complete with outcome::missing.
     virtual awaitable<result> remove(std::string_view name) = 0;
 
     virtual awaitable<result> value(std::string_view name) = 0;
@@ -214,11 +214,11 @@ public:
     /// Releases the permit with that fencing token, for an operator whose client is stuck.
     virtual awaitable<result> free(std::string_view name, std::uint64_t token) = 0;
 
-    /// Takes units if they are available and there are no waiters. Ignores demand::wait.
-    virtual awaitable<grant> try_down(std::string_view name, const demand& wanted) = 0;
+    /// Acquires units if they are available and there are no waiters. Ignores down_request::wait.
+    virtual awaitable<grant> try_down(std::string_view name, const down_request& wanted) = 0;
 
     /// Waits for units. FIFO. If it is cancelled, the waiter leaves the queue.
-    virtual awaitable<grant> down(std::string_view name, const demand& wanted) = 0;
+    virtual awaitable<grant> down(std::string_view name, const down_request& wanted) = 0;
 
     /// The semaphores whose names are greater than @p after, in the order of their names.
     virtual awaitable<listed_page> list(std::string_view after, std::size_t limit) = 0;
