@@ -310,7 +310,7 @@ awaitable<bool> events::compare()
         if (!each.is_seen && each.event <= begin)
             removed.push_back(name);
     for (const std::string& name : removed)
-        publish({happening::deleted, name, 0, 0, 0, 0, 0, {}, {}});
+        publish({.what = happening::deleted, .name = name});
     co_return true;
 }
 

@@ -17,7 +17,7 @@ namespace turnstile::service {
 memory_store::semaphore_record::semaphore_record(const executor& ex, std::int64_t value)
     : semaphore(ex, static_cast<std::ptrdiff_t>(std::min<std::int64_t>(value, max_units)),
                 max_units)
-    , uncollected_value(value)
+    , value_with_undelivered(value)
     , reserve(std::max<std::int64_t>(value - max_units, 0))
 {
 }
@@ -31,14 +31,14 @@ std::int64_t memory_store::semaphore_record::value() const noexcept
 void memory_store::semaphore_record::add(std::int64_t units)
 {
     const std::int64_t added = std::min(units, largest_value - value());
-    uncollected_value += added;
+    value_with_undelivered += added;
     reserve += added;
     refill();
 }
 
 void memory_store::semaphore_record::refill()
 {
-    // Waiters take units while they are added, so one round is perhaps not enough.
+    // A release may grant units to waiters at once, and so make room for more.
     while (reserve != 0 && semaphore.available() != max_units)
     {
         const auto units = static_cast<std::ptrdiff_t>(
@@ -81,8 +81,7 @@ bool memory_store::add_semaphore(std::string_view name, std::int64_t value)
     const auto [created, inserted] =
         semaphores_.emplace(name, std::make_shared<semaphore_record>(executor_, value));
     created->second->name = created->first;
-    record(*created->second);
-    tell(happening::created, *created->second, value);
+    report_change(*created->second, {.what = happening::created, .units = value});
     return true;
 }
 
@@ -93,8 +92,7 @@ awaitable<result> memory_store::remove(std::string_view name)
     if (found == semaphores_.end())
         co_return answer;
     const auto removed = found->second;
-    if (observer_ && is_watched_())
-        observer_({happening::deleted, name, 0, 0, 0, 0, 0, {}, {}});
+    store::publish({.what = happening::deleted, .name = name});
     removed->removed = true;
     removed->name = {};
     semaphores_.erase(found);
@@ -120,11 +118,10 @@ awaitable<result> memory_store::up(std::string_view name, std::int64_t units)
     if (!found)
         co_return result();
     // The units of permits return, so they need room, too.
-    if (units > largest_value - found->uncollected_value - found->leased)
+    if (units > largest_value - found->value_with_undelivered - found->leased)
         co_return result{outcome::overflow, found->value()};
     found->add(units);
-    record(*found);
-    tell(happening::value, *found, units);
+    report_change(*found, {.what = happening::value, .units = units});
     co_return result{outcome::done, found->value()};
 }
 
@@ -153,8 +150,9 @@ awaitable<result> memory_store::renew(std::string_view name, const std::string& 
     renewed.lease = lease.value_or(renewed.lease);
     deadlines_.erase(renewed.deadline);
     renewed.deadline = deadlines_.emplace(clock::now() + renewed.lease, permit);
-    record(*semaphore, permit);
-    tell(happening::renewed, *semaphore, renewed.units, renewed.token);
+    report_change(*semaphore,
+                  {.what = happening::renewed, .units = renewed.units, .token = renewed.token},
+                  permit);
     await_expiry();
     co_return result{outcome::done, semaphore->value()};
 }
@@ -185,7 +183,7 @@ awaitable<grant> memory_store::try_down(std::string_view name, const down_reques
     if (auto units = found->semaphore.try_acquire(wanted.units))
     {
         units->forget();
-        co_return granted(found, wanted);
+        co_return make_grant(found, wanted);
     }
     answer.what = outcome::busy;
     answer.value = found->value();
@@ -206,7 +204,7 @@ awaitable<grant> memory_store::down(std::string_view name, const down_request& w
     const auto self = found->waiters.insert(found->waiters.end(),
                                             waiter{wanted.client, wanted.units, clock::now()});
     ++counts_.waiters;
-    tell(happening::waiting, *found, wanted.units);
+    publish(*found, {.what = happening::waiting, .units = wanted.units});
     auto [error, units] = co_await found->semaphore.async_try_acquire_for(
         wanted.units, wanted.wait, boost::asio::as_tuple(boost::asio::deferred));
     const auto waited =
@@ -217,8 +215,8 @@ awaitable<grant> memory_store::down(std::string_view name, const down_request& w
         units->forget();
     // The semaphore may have been removed after the grant, before this coroutine resumed.
     if (units && !found->removed)
-        co_return granted(found, wanted, waited);
-    tell(happening::left, *found, wanted.units, 0, waited);
+        co_return make_grant(found, wanted, waited);
+    publish(*found, {.what = happening::left, .units = wanted.units, .waited = waited});
     if (error)
         ++counts_.withdrawn;
     if (found->removed)
@@ -301,13 +299,6 @@ void memory_store::record_changes(std::function<void(const change&)> recorder)
     recorder_ = std::move(recorder);
 }
 
-void memory_store::observe(std::function<void(const event&)> observer,
-                           std::function<bool()> is_watched)
-{
-    observer_ = std::move(observer);
-    is_watched_ = std::move(is_watched);
-}
-
 void memory_store::describe(const std::function<void(const change&)>& reader) const
 {
     for (const auto& [name, semaphore] : semaphores_)
@@ -346,12 +337,12 @@ memory_store::leases::iterator memory_store::find_permit(
     return found != leases_.end() && found->second.semaphore == semaphore ? found : leases_.end();
 }
 
-/// Makes the grant of a client. The units have been taken from the semaphore.
-grant memory_store::granted(const std::shared_ptr<semaphore_record>& semaphore,
-                            const down_request& wanted, std::chrono::milliseconds waited)
+/// Makes the grant of a client. The semaphore has granted the units already.
+grant memory_store::make_grant(const std::shared_ptr<semaphore_record>& semaphore,
+                               const down_request& wanted, std::chrono::milliseconds waited)
 {
     ++counts_.grants;
-    semaphore->uncollected_value -= wanted.units;
+    semaphore->value_with_undelivered -= wanted.units;
     semaphore->refill();
     grant answer;
     answer.what = outcome::done;
@@ -364,8 +355,12 @@ grant memory_store::granted(const std::shared_ptr<semaphore_record>& semaphore,
         add_permit(answer.permit, semaphore, wanted.units, wanted.lease,
                    answer.begin + wanted.lease, answer.token, wanted.client);
     }
-    record(*semaphore, answer.permit);
-    tell(happening::granted, *semaphore, wanted.units, answer.token, waited);
+    report_change(*semaphore,
+                  {.what = happening::granted,
+                   .units = wanted.units,
+                   .token = answer.token,
+                   .waited = waited},
+                  answer.permit);
     answer.undo = [this, semaphore, units = wanted.units, permit = answer.permit]
     {
         if (!permit.empty())
@@ -379,8 +374,8 @@ grant memory_store::granted(const std::shared_ptr<semaphore_record>& semaphore,
         }
         ++counts_.undone;
         semaphore->add(units);
-        record(*semaphore);
-        tell(happening::released, *semaphore, units, 0, {}, "undone");
+        report_change(*semaphore,
+                      {.what = happening::released, .units = units, .reason = "undone"});
     };
     return answer;
 }
@@ -417,8 +412,9 @@ void memory_store::end_permit(leases::iterator permit, std::string_view reason)
     const std::uint64_t token = permit->second.token;
     end_permit(permit);
     semaphore->add(units);
-    record(*semaphore, id);
-    tell(happening::released, *semaphore, units, token, {}, reason);
+    report_change(*semaphore,
+                  {.what = happening::released, .units = units, .token = token, .reason = reason},
+                  id);
 }
 
 void memory_store::expire()
@@ -446,27 +442,32 @@ void memory_store::await_expiry()
         });
 }
 
-/// Reports that @p semaphore has changed, and its permit if one is named.
-void memory_store::record(const semaphore_record& semaphore, std::string_view permit) const
+/// Records and publishes a change of @p semaphore, and of its permit if one is named.
+void memory_store::report_change(const semaphore_record& semaphore, const event& made,
+                                 std::string_view permit) const
 {
     if (recorder_ && !semaphore.removed)
         recorder_(described(semaphore, permit));
+    publish(semaphore, made);
 }
 
-void memory_store::tell(happening what, const semaphore_record& semaphore, std::int64_t units,
-                        std::uint64_t token, std::chrono::milliseconds waited,
-                        std::string_view reason) const
+/// Completes an event with the present state of @p semaphore, and publishes it.
+void memory_store::publish(const semaphore_record& semaphore, event made) const
 {
-    if (observer_ && !semaphore.removed && is_watched_())
-        observer_({what, semaphore.name, semaphore.value(), semaphore.waiters.size(),
-                   semaphore.permits.size(), units, token, waited, reason});
+    if (semaphore.removed)
+        return;
+    made.name = semaphore.name;
+    made.value = semaphore.value();
+    made.waiters = semaphore.waiters.size();
+    made.permits = semaphore.permits.size();
+    store::publish(made);
 }
 
 change memory_store::described(const semaphore_record& semaphore, std::string_view permit) const
 {
     change state;
     state.name = semaphore.name;
-    state.value = std::min(semaphore.uncollected_value, largest_value);
+    state.value = std::min(semaphore.value_with_undelivered, largest_value);
     state.permit = permit;
     const auto found = leases_.find(std::string(permit));
     if (found == leases_.end())

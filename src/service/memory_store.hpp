@@ -72,8 +72,6 @@ public:
     awaitable<store_metrics> metrics() override;
     [[nodiscard]] std::string storage_metrics() const override { return {}; }
     void close() override;
-    void observe(std::function<void(const event&)> observer,
-                 std::function<bool()> is_watched) override;
 
     /// Calls @p recorder with each later change, before the change is answered.
     void record_changes(std::function<void(const change&)> recorder);
@@ -114,7 +112,7 @@ private:
         /// The key in the map, until the semaphore is removed.
         std::string_view name;
         /// The value, including units that the engine has granted to waiters that have not resumed.
-        std::int64_t uncollected_value;
+        std::int64_t value_with_undelivered;
         /// Units beyond the capacity of the semaphore; 0 unless all its units are available.
         std::int64_t reserve;
         /// In the order of the queue of the semaphore.
@@ -145,17 +143,16 @@ private:
     [[nodiscard]] std::shared_ptr<semaphore_record> find(std::string_view name) const;
     [[nodiscard]] leases::iterator find_permit(const std::shared_ptr<semaphore_record>& semaphore,
                                                const std::string& permit);
-    grant granted(const std::shared_ptr<semaphore_record>& semaphore, const down_request& wanted,
-                  std::chrono::milliseconds waited = {});
+    grant make_grant(const std::shared_ptr<semaphore_record>& semaphore, const down_request& wanted,
+                     std::chrono::milliseconds waited = {});
     void add_permit(const std::string& id, const std::shared_ptr<semaphore_record>& semaphore,
                     std::int64_t units, std::chrono::milliseconds lease, clock::time_point deadline,
                     std::uint64_t token, std::string client);
     void end_permit(leases::iterator permit);
     void end_permit(leases::iterator permit, std::string_view reason);
-    void record(const semaphore_record& semaphore, std::string_view permit = {}) const;
-    void tell(happening what, const semaphore_record& semaphore, std::int64_t units,
-              std::uint64_t token = 0, std::chrono::milliseconds waited = {},
-              std::string_view reason = {}) const;
+    void report_change(const semaphore_record& semaphore, const event& made,
+                       std::string_view permit = {}) const;
+    void publish(const semaphore_record& semaphore, event made) const;
     [[nodiscard]] change described(const semaphore_record& semaphore,
                                    std::string_view permit) const;
     void expire();
@@ -172,8 +169,6 @@ private:
     store_metrics counts_;
     std::uint64_t expired_ = 0;
     std::function<void(const change&)> recorder_;
-    std::function<void(const event&)> observer_;
-    std::function<bool()> is_watched_;
 };
 
 }  // namespace turnstile::service

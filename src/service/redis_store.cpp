@@ -74,6 +74,14 @@ result unavailable(error_code error)
     return answer;
 }
 
+/// The result of a call that changes or reads a semaphore.
+result to_result(error_code error, const semaphore_answer& answer)
+{
+    if (error)
+        return unavailable(error);
+    return {to_outcome(answer.status), answer.state.value};
+}
+
 listed to_listed(const redis::listed_semaphore& state)
 {
     return {state.name, state.value, state.waiters, state.permits};
@@ -113,44 +121,44 @@ awaitable<result> redis_store::create(std::string_view name, std::int64_t value)
 {
     auto [error, answer] = co_await directory_.async_create(name, value, as_result);
     answer.units = value;
-    co_return finished(error, answer, happening::created);
+    co_return publish_result(error, answer, happening::created);
 }
 
 awaitable<result> redis_store::remove(std::string_view name)
 {
     const auto [error, answer] = co_await directory_.async_remove(name, as_result);
-    co_return finished(error, answer, happening::deleted);
+    co_return publish_result(error, answer, happening::deleted);
 }
 
 awaitable<result> redis_store::value(std::string_view name)
 {
     const auto [error, answer] = co_await directory_.async_read(name, as_result);
-    co_return finished(error, answer);
+    co_return to_result(error, answer);
 }
 
 awaitable<result> redis_store::up(std::string_view name, std::int64_t units)
 {
     const auto [error, answer] = co_await directory_.async_add(name, units, as_result);
-    co_return finished(error, answer, happening::value);
+    co_return publish_result(error, answer, happening::value);
 }
 
 awaitable<result> redis_store::release(std::string_view name, const std::string& permit)
 {
     const auto [error, answer] = co_await directory_.async_release(name, permit, as_result);
-    co_return finished(error, answer, happening::released, "released");
+    co_return publish_result(error, answer, happening::released, "released");
 }
 
 awaitable<result> redis_store::renew(std::string_view name, const std::string& permit,
                                      std::optional<std::chrono::milliseconds> lease)
 {
     const auto [error, answer] = co_await directory_.async_renew(name, permit, lease, as_result);
-    co_return finished(error, answer, happening::renewed);
+    co_return publish_result(error, answer, happening::renewed);
 }
 
 awaitable<result> redis_store::free(std::string_view name, std::uint64_t token)
 {
     const auto [error, answer] = co_await directory_.async_free(name, token, as_result);
-    co_return finished(error, answer, happening::released, "freed");
+    co_return publish_result(error, answer, happening::released, "freed");
 }
 
 awaitable<grant> redis_store::try_down(std::string_view name, const down_request& wanted)
@@ -160,9 +168,9 @@ awaitable<grant> redis_store::try_down(std::string_view name, const down_request
     const auto [error, answer] =
         co_await directory_.async_take(name, wanted.units, terms, as_result);
     if (!error && answer.status == directory_status::done)
-        co_return granted(answer, begin);
+        co_return make_grant(answer, begin);
     grant refused;
-    static_cast<result&>(refused) = finished(error, answer);
+    static_cast<result&>(refused) = to_result(error, answer);
     co_return refused;
 }
 
@@ -216,7 +224,7 @@ awaitable<grant> redis_store::down(std::string_view name, const down_request& wa
     }
     const auto begin = std::chrono::steady_clock::now();
     redis::async_semaphore& semaphore = join(name);
-    if (observer_ && is_watched_())
+    if (is_watched())
         asio::co_spawn(executor_, report_waiter(std::string(name), wanted.units), asio::detached);
     auto [error, units] =
         co_await semaphore.async_try_acquire_for(wanted.units, wanted.wait, as_result);
@@ -257,17 +265,17 @@ awaitable<grant> redis_store::keep(std::string_view name, const down_request& wa
     const auto begin = std::chrono::steady_clock::now();
     auto [error, answer] = co_await directory_.async_keep(name, units, terms, as_result);
     if (!error && answer.status == directory_status::done)
-        co_return granted(answer, begin, waited);
+        co_return make_grant(answer, begin, waited);
     // The semaphore was removed, the grant has expired, or the units are kept and only the state could not be read.
     const bool is_kept = error && answer.units != 0;
     auto [unread, found] = co_await directory_.async_read(name, as_result);
     if (is_kept && !unread && found.status == directory_status::done)
     {
         answer.state = std::move(found.state);
-        co_return granted(answer, begin, waited);
+        co_return make_grant(answer, begin, waited);
     }
     grant refused;
-    static_cast<result&>(refused) = error ? unavailable(error) : finished(error, answer);
+    static_cast<result&>(refused) = to_result(error, answer);
     // There may be another semaphore of that name.
     const bool is_removed = error == redis::errc::no_such_object;
     if (is_removed || (!unread && found.status == directory_status::missing))
@@ -276,7 +284,7 @@ awaitable<grant> redis_store::keep(std::string_view name, const down_request& wa
     }
     else if (is_kept)
     {
-        const bool is_returned = co_await give_back(answer);
+        const bool is_returned = co_await undo(answer);
         if (!is_returned)
             refused.reason += "; the units may have been taken";
     }
@@ -306,7 +314,7 @@ awaitable<grant> redis_store::end_wait(std::string_view name, const down_request
     auto [unread, found] = co_await directory_.async_read(name, as_result);
     found.units = wanted.units;
     if (!unread && found.status == directory_status::done)
-        tell(happening::left, found, waited);
+        publish(happening::left, found, waited);
     co_return refused;
 }
 
@@ -317,44 +325,33 @@ awaitable<void> redis_store::report_waiter(std::string name, std::int64_t units)
     auto [error, answer] = co_await directory_.async_read(name, as_result);
     answer.units = units;
     if (!error && answer.status == directory_status::done)
-        tell(happening::waiting, answer);
+        publish(happening::waiting, answer);
 }
 
 // --- results ------------------------------------------------------------------------------------
 
-result redis_store::finished(error_code error, const semaphore_answer& answer) const
+/// Converts the answer to a change, and publishes the change if it was made.
+result redis_store::publish_result(error_code error, const semaphore_answer& answer, happening what,
+                                   std::string_view reason) const
 {
-    if (error)
-        return unavailable(error);
-    result ended;
-    ended.what = to_outcome(answer.status);
-    ended.value = answer.state.value;
-    return ended;
-}
-
-/// Converts the answer to a change, and reports the change to readers of the events.
-result redis_store::finished(error_code error, const semaphore_answer& answer, happening what,
-                             std::string_view reason) const
-{
-    result ended = finished(error, answer);
+    result ended = to_result(error, answer);
     if (ended.what == outcome::done)
-        tell(what, answer, {}, reason);
+        publish(what, answer, {}, reason);
     return ended;
 }
 
 /// Makes a grant from the answer to a command that was sent at @p begin or later.
-grant redis_store::granted(semaphore_answer answer, std::chrono::steady_clock::time_point begin,
-                           std::chrono::milliseconds waited)
+grant redis_store::make_grant(semaphore_answer answer, std::chrono::steady_clock::time_point begin,
+                              std::chrono::milliseconds waited)
 {
     ++counts_.grants;
     grant received;
     received.begin = begin;
-    received.undo = [this, answer]
-    { asio::co_spawn(executor_, give_back(answer), asio::detached); };
+    received.undo = [this, answer] { asio::co_spawn(executor_, undo(answer), asio::detached); };
     // Clients receive the tokens of permits only.
     if (answer.permit.empty())
         answer.fencing_token = 0;
-    tell(happening::granted, answer, waited);
+    publish(happening::granted, answer, waited);
     received.what = outcome::done;
     received.value = answer.state.value;
     received.permit = answer.permit;
@@ -363,38 +360,36 @@ grant redis_store::granted(semaphore_answer answer, std::chrono::steady_clock::t
 }
 
 /// Releases granted units if their client has not received the grant. Returns whether Redis has answered.
-awaitable<bool> redis_store::give_back(semaphore_answer taken)
+awaitable<bool> redis_store::undo(semaphore_answer granted)
 {
     ++counts_.undone;
     result ended;
-    const std::string& name = taken.state.name;
-    if (taken.permit.empty())
+    const std::string& name = granted.state.name;
+    if (granted.permit.empty())
     {
         const auto [error, answer] =
-            co_await directory_.async_return(name, taken.units, taken.fencing_token, as_result);
-        ended = finished(error, answer, happening::released, "undone");
+            co_await directory_.async_return(name, granted.units, granted.fencing_token, as_result);
+        ended = publish_result(error, answer, happening::released, "undone");
     }
     else
     {
         const auto [error, answer] =
-            co_await directory_.async_release(name, taken.permit, as_result);
-        ended = finished(error, answer, happening::released, "undone");
+            co_await directory_.async_release(name, granted.permit, as_result);
+        ended = publish_result(error, answer, happening::released, "undone");
     }
     const bool is_answered = ended.what != outcome::unavailable;
     if (!is_answered)
         log(log_level::warning, "cannot return the units of a client that has not received them",
-            {{"name", name}, {"n", taken.units}, {"error", ended.reason}});
+            {{"name", name}, {"n", granted.units}, {"error", ended.reason}});
     co_return is_answered;
 }
 
-void redis_store::tell(happening what, const semaphore_answer& answer,
-                       std::chrono::milliseconds waited, std::string_view reason) const
+void redis_store::publish(happening what, const semaphore_answer& answer,
+                          std::chrono::milliseconds waited, std::string_view reason) const
 {
-    if (!observer_ || !is_watched_())
-        return;
     const redis::listed_semaphore& state = answer.state;
-    observer_({what, state.name, state.value, state.waiters, state.permits, answer.units,
-               answer.fencing_token, waited, reason});
+    store::publish({what, state.name, state.value, state.waiters, state.permits, answer.units,
+                    answer.fencing_token, waited, reason});
 }
 
 // --- operators ----------------------------------------------------------------------------------
@@ -438,13 +433,6 @@ void redis_store::close()
     closing_ = true;
     // The waiters complete when their semaphores are destroyed.
     queues_.clear();
-}
-
-void redis_store::observe(std::function<void(const event&)> observer,
-                          std::function<bool()> is_watched)
-{
-    observer_ = std::move(observer);
-    is_watched_ = std::move(is_watched);
 }
 
 }  // namespace turnstile::service

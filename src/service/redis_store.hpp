@@ -11,7 +11,6 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -56,8 +55,6 @@ public:
     awaitable<store_metrics> metrics() override;
     [[nodiscard]] std::string storage_metrics() const override;
     void close() override;
-    void observe(std::function<void(const event&)> observer,
-                 std::function<bool()> is_watched) override;
 
 private:
     /// A semaphore that clients wait for.
@@ -75,14 +72,13 @@ private:
     awaitable<grant> end_wait(std::string_view name, const down_request& wanted, error_code error,
                               std::chrono::milliseconds waited);
     awaitable<void> report_waiter(std::string name, std::int64_t units);
-    awaitable<bool> give_back(redis::semaphore_answer taken);
-    [[nodiscard]] result finished(error_code error, const redis::semaphore_answer& answer) const;
-    [[nodiscard]] result finished(error_code error, const redis::semaphore_answer& answer,
-                                  happening what, std::string_view reason = {}) const;
-    grant granted(redis::semaphore_answer answer, std::chrono::steady_clock::time_point begin,
-                  std::chrono::milliseconds waited = {});
-    void tell(happening what, const redis::semaphore_answer& answer,
-              std::chrono::milliseconds waited = {}, std::string_view reason = {}) const;
+    awaitable<bool> undo(redis::semaphore_answer granted);
+    [[nodiscard]] result publish_result(error_code error, const redis::semaphore_answer& answer,
+                                        happening what, std::string_view reason = {}) const;
+    grant make_grant(redis::semaphore_answer answer, std::chrono::steady_clock::time_point begin,
+                     std::chrono::milliseconds waited = {});
+    void publish(happening what, const redis::semaphore_answer& answer,
+                 std::chrono::milliseconds waited = {}, std::string_view reason = {}) const;
 
     executor executor_;
     std::size_t max_waiters_;
@@ -91,8 +87,6 @@ private:
     redis::semaphore_directory directory_;
     std::map<std::string, queue, std::less<>> queues_;
     store_metrics counts_;
-    std::function<void(const event&)> observer_;
-    std::function<bool()> is_watched_;
 };
 
 }  // namespace turnstile::service

@@ -15,6 +15,7 @@
 #include <string>
 #include <string_view>
 #include <turnstile/async_semaphore.hpp>
+#include <utility>
 #include <vector>
 
 namespace turnstile::service {
@@ -98,7 +99,7 @@ enum class happening
 struct event
 {
     happening what = happening::value;
-    std::string_view name;
+    std::string_view name{};
     std::int64_t value = 0;
     std::size_t waiters = 0;
     std::size_t permits = 0;
@@ -109,7 +110,7 @@ struct event
     /// How long the client waited, for happening::granted and happening::left.
     std::chrono::milliseconds waited{0};
     /// Why a permit ended, for happening::released.
-    std::string_view reason;
+    std::string_view reason{};
 };
 
 /// One line of the list.
@@ -237,8 +238,25 @@ public:
     virtual void close() = 0;
 
     /// Calls @p observer after each later change by this process, unless @p is_watched is false.
-    virtual void observe(std::function<void(const event&)> observer,
-                         std::function<bool()> is_watched) = 0;
+    void observe(std::function<void(const event&)> observer, std::function<bool()> is_watched)
+    {
+        observer_ = std::move(observer);
+        is_watched_ = std::move(is_watched);
+    }
+
+protected:
+    /// Whether an observer wants events.
+    [[nodiscard]] bool is_watched() const { return observer_ && is_watched_(); }
+
+    void publish(const event& made) const
+    {
+        if (is_watched())
+            observer_(made);
+    }
+
+private:
+    std::function<void(const event&)> observer_;
+    std::function<bool()> is_watched_;
 };
 
 }  // namespace turnstile::service
