@@ -294,12 +294,12 @@ void memory_store::close()
     timer_.cancel();
 }
 
-void memory_store::record_changes(std::function<void(const change&)> recorder)
+void memory_store::record_changes(std::function<void(const stored_state&)> recorder)
 {
     recorder_ = std::move(recorder);
 }
 
-void memory_store::describe(const std::function<void(const change&)>& reader) const
+void memory_store::describe(const std::function<void(const stored_state&)>& reader) const
 {
     for (const auto& [name, semaphore] : semaphores_)
         reader(described(*semaphore, {}));
@@ -307,7 +307,7 @@ void memory_store::describe(const std::function<void(const change&)>& reader) co
         reader(described(*permit.semaphore, id));
 }
 
-void memory_store::restore(const change& stored)
+void memory_store::restore(const stored_state& stored)
 {
     add_semaphore(stored.name, stored.value.value_or(0));
     if (stored.permit.empty())
@@ -463,9 +463,10 @@ void memory_store::publish(const semaphore_record& semaphore, event made) const
     store::publish(made);
 }
 
-change memory_store::described(const semaphore_record& semaphore, std::string_view permit) const
+stored_state memory_store::described(const semaphore_record& semaphore,
+                                     std::string_view permit) const
 {
-    change state;
+    stored_state state;
     state.name = semaphore.name;
     state.value = std::min(semaphore.value_with_undelivered, largest_value);
     state.permit = permit;

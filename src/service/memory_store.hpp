@@ -24,14 +24,14 @@
 
 namespace turnstile::service {
 
-/// A change of a semaphore, and perhaps of a permit. It replaces earlier changes of the same semaphore and permit.
-struct change
+/// The state of a semaphore, and perhaps of a permit, for a snapshot. It replaces their earlier states.
+struct stored_state
 {
     std::string_view name;
     /// The value, including units that were granted to waiters whose requests were not answered yet. Nothing if the
     /// semaphore was removed, together with its permits.
     std::optional<std::int64_t> value;
-    /// The permit that was granted, renewed or ended; empty if none was.
+    /// The id of the permit that was granted, renewed or ended; empty if none was.
     std::string_view permit;
     /// The units of the permit; 0 if it has ended.
     std::int64_t units = 0;
@@ -73,15 +73,15 @@ public:
     [[nodiscard]] std::string storage_metrics() const override { return {}; }
     void close() override;
 
-    /// Calls @p recorder with each later change, before the change is answered.
-    void record_changes(std::function<void(const change&)> recorder);
+    /// Calls @p recorder with the new state at each later change, before the change is answered.
+    void record_changes(std::function<void(const stored_state&)> recorder);
 
     /// Calls @p reader with the present semaphores, and then with the present permits.
-    void describe(const std::function<void(const change&)>& reader) const;
+    void describe(const std::function<void(const stored_state&)>& reader) const;
 
     /// Creates a semaphore or a permit that @ref describe has named. A permit that has expired meanwhile ends when the
     /// context runs.
-    void restore(const change& stored);
+    void restore(const stored_state& stored);
 
     /// The fencing token of the last permit.
     [[nodiscard]] std::uint64_t last_token() const noexcept { return last_token_; }
@@ -153,8 +153,8 @@ private:
     void report_change(const semaphore_record& semaphore, const event& made,
                        std::string_view permit = {}) const;
     void publish(const semaphore_record& semaphore, event made) const;
-    [[nodiscard]] change described(const semaphore_record& semaphore,
-                                   std::string_view permit) const;
+    [[nodiscard]] stored_state described(const semaphore_record& semaphore,
+                                         std::string_view permit) const;
     void expire();
     void await_expiry();
 
@@ -168,7 +168,7 @@ private:
     std::uint64_t last_token_;
     store_metrics counts_;
     std::uint64_t expired_ = 0;
-    std::function<void(const change&)> recorder_;
+    std::function<void(const stored_state&)> recorder_;
 };
 
 }  // namespace turnstile::service

@@ -55,23 +55,23 @@ void append_line(std::string& text, const std::string& content)
     text.append(checksum(content)).append(" ").append(content).append("\n");
 }
 
-std::string encode(const change& made)
+std::string encode(const stored_state& stored)
 {
-    std::string text = "{\"name\":" + quoted(made.name);
+    std::string text = "{\"name\":" + quoted(stored.name);
     const auto add = [&](const char* name, auto number)
     { text.append(",\"").append(name).append("\":").append(std::to_string(number)); };
-    if (made.value)
-        add("value", *made.value);
-    if (!made.permit.empty())
-        text.append(",\"permit\":\"").append(made.permit).append("\"");
-    if (made.units != 0)
+    if (stored.value)
+        add("value", *stored.value);
+    if (!stored.permit.empty())
+        text.append(",\"permit\":\"").append(stored.permit).append("\"");
+    if (stored.units != 0)
     {
-        add("units", made.units);
-        add("lease", made.lease.count());
+        add("units", stored.units);
+        add("lease", stored.lease.count());
         add("until",
-            std::chrono::duration_cast<std::chrono::milliseconds>(made.until.time_since_epoch())
+            std::chrono::duration_cast<std::chrono::milliseconds>(stored.until.time_since_epoch())
                 .count());
-        add("token", made.token);
+        add("token", stored.token);
     }
     return text + '}';
 }
@@ -93,9 +93,9 @@ std::string text_in(const fields& line, std::string_view name)
     return text == nullptr ? std::string() : *text;
 }
 
-change to_permit(const fields& line, std::int64_t units)
+stored_state to_permit(const fields& line, std::int64_t units)
 {
-    change permit;
+    stored_state permit;
     permit.units = units;
     permit.lease = std::chrono::milliseconds(number_in(line, "lease").value_or(0));
     permit.until = std::chrono::system_clock::time_point(
@@ -107,7 +107,7 @@ change to_permit(const fields& line, std::int64_t units)
 struct stored_semaphore
 {
     std::int64_t value = 0;
-    std::map<std::string, change> permits;
+    std::map<std::string, stored_state> permits;
 };
 
 /// Follows symbolic links, because save() would replace a link, and lock() is for the file that has the changes.
@@ -141,7 +141,7 @@ snapshot::snapshot(std::string path, memory_store& state)
     lock();
     load();
     save();
-    store_.record_changes([this](const change& made) { append(made); });
+    store_.record_changes([this](const stored_state& stored) { append(stored); });
 }
 
 snapshot::~snapshot()
@@ -220,7 +220,7 @@ void snapshot::load()
         const auto units = number_in(*decoded, "units");
         if (units)
         {
-            const change permit = to_permit(*decoded, *units);
+            const stored_state permit = to_permit(*decoded, *units);
             store_.skip_tokens(permit.token);
             found[name].permits[id] = permit;
         }
@@ -235,7 +235,7 @@ void snapshot::load()
                       std::to_string(written_at_once) + " lines; " + remedy);
     for (auto& [name, semaphore] : found)
     {
-        change stored;
+        stored_state stored;
         stored.name = name;
         stored.value = semaphore.value;
         store_.restore(stored);
@@ -251,19 +251,19 @@ void snapshot::load()
 
 void snapshot::save()
 {
-    std::string changes;
+    std::string states;
     std::int64_t lines = 1;
     store_.describe(
-        [&](const change& made)
+        [&](const stored_state& stored)
         {
-            append_line(changes, encode(made));
+            append_line(states, encode(stored));
             ++lines;
         });
     std::string text;
     append_line(text, "{\"turnstile\":" + std::to_string(format_version) +
                           ",\"lines\":" + std::to_string(lines) +
                           ",\"token\":" + std::to_string(store_.last_token()) + '}');
-    text += changes;
+    text += states;
 
     const std::string temporary = path_ + ".new";
     const int file = ::open(temporary.c_str(), O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC, 0600);
@@ -291,10 +291,10 @@ void snapshot::save()
     appended_ = 0;
 }
 
-void snapshot::append(const change& made)
+void snapshot::append(const stored_state& stored)
 {
     std::string line;
-    append_line(line, encode(made));
+    append_line(line, encode(stored));
     if (!write_all(file_, line))
     {
         // The change is not stored, so no answer may confirm it. All answered changes are stored.

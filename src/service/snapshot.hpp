@@ -18,9 +18,9 @@ namespace turnstile::service {
  * @brief The file that keeps the semaphores and permits of a @ref memory_store while no server runs.
  *
  * Each line is a checksum (CRC-32, 8 hexadecimal digits), a space and a JSON object. The first one names the version
- * of the format and the number of lines that save() has written. The others are @ref change "changes". The file
- * begins with one change for each semaphore and permit. Later changes are appended, each before its request is
- * answered. A start replaces the file, and so does a long history.
+ * of the format and the number of lines that save() has written. The others are objects of @ref stored_state. The
+ * file begins with one for each semaphore and permit. Each later change appends one, before its request is answered.
+ * A start replaces the file, and so does a long history.
  *
  * A process that is killed may leave an incomplete last line, which is ignored. Any other damage is an error.
  *
@@ -48,7 +48,7 @@ private:
     void load();
     /// Replaces the file by one without history.
     void save();
-    void append(const change& made);
+    void append(const stored_state& stored);
     [[nodiscard]] std::runtime_error failure(const std::string& rule) const;
 
     std::string path_;
