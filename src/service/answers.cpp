@@ -36,6 +36,13 @@ std::string name_and_value(std::string_view name, std::int64_t value)
     return "{\"name\":" + quoted(name) + ",\"value\":" + std::to_string(value);
 }
 
+std::string to_text(const listed& semaphore)
+{
+    return name_and_value(semaphore.name, semaphore.value) +
+           ",\"waiters\":" + std::to_string(semaphore.waiters) +
+           ",\"permits\":" + std::to_string(semaphore.permits);
+}
+
 response to_response(const result& ended, std::string_view name, std::int64_t largest)
 {
     switch (ended.what)
@@ -76,24 +83,13 @@ response to_response(grant granted, std::string_view name, std::int64_t largest)
     return answer;
 }
 
-namespace {
-
-std::string listed_state(const listed& semaphore)
-{
-    return name_and_value(semaphore.name, semaphore.value) +
-           ",\"waiters\":" + std::to_string(semaphore.waiters) +
-           ",\"permits\":" + std::to_string(semaphore.permits);
-}
-
-}  // namespace
-
 std::string to_json(const listed_page& page)
 {
     std::string text = "{\"semaphores\":[";
     for (const listed& semaphore : page.semaphores)
     {
         text += text.back() == '[' ? "" : ",";
-        text += listed_state(semaphore) + '}';
+        text += to_text(semaphore) + '}';
     }
     return text + "],\"next\":" + (page.next ? quoted(*page.next) : "null") + '}';
 }
@@ -115,8 +111,8 @@ std::string to_json(const detailed& semaphore)
             ",\"rest_ms\":" + std::to_string(permit.rest.count()) +
                 ",\"lease_ms\":" + std::to_string(permit.lease.count()) +
                 ",\"token\":" + std::to_string(permit.token));
-    return listed_state(semaphore.state) + ",\"waiting\":[" + waiters + "],\"holding\":[" +
-           permits + "]}";
+    return to_text(semaphore.state) + ",\"waiting\":[" + waiters + "],\"holding\":[" + permits +
+           "]}";
 }
 
 }  // namespace turnstile::service

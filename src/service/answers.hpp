@@ -30,6 +30,9 @@ struct refusal
 /// `{"name":…,"value":…` without the closing brace.
 [[nodiscard]] std::string name_and_value(std::string_view name, std::int64_t value);
 
+/// `{"name":…,"value":…,"waiters":…,"permits":…` without the closing brace.
+[[nodiscard]] std::string to_text(const listed& semaphore);
+
 /// The answer to a request about a semaphore whose value is @p largest at most.
 [[nodiscard]] response to_response(const result& ended, std::string_view name,
                                    std::int64_t largest);

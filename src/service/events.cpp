@@ -4,6 +4,7 @@
 
 #include "service/events.hpp"
 
+#include "service/answers.hpp"
 #include "service/decode.hpp"
 
 #include <array>
@@ -38,13 +39,6 @@ std::string_view to_string(happening what)
                                                     "waiting",  "left",    "granted",
                                                     "released", "renewed", "changed"};
     return names.at(static_cast<std::size_t>(what));
-}
-
-std::string to_text(const listed& state)
-{
-    return "{\"name\":" + quoted(state.name) + ",\"value\":" + std::to_string(state.value) +
-           ",\"waiters\":" + std::to_string(state.waiters) +
-           ",\"permits\":" + std::to_string(state.permits);
 }
 
 listed state_of(const event& made)

@@ -21,6 +21,7 @@
 #include <string_view>
 #include <turnstile/async_semaphore.hpp>
 #include <unordered_map>
+#include <vector>
 
 namespace turnstile::service {
 
@@ -70,7 +71,7 @@ public:
     awaitable<detailed> detail(std::string_view name, std::size_t limit) override;
     awaitable<result> check() override;
     awaitable<store_metrics> metrics() override;
-    [[nodiscard]] std::string storage_metrics() const override { return {}; }
+    [[nodiscard]] std::vector<metric> storage_metrics() const override { return {}; }
     void close() override;
 
     /// Calls @p recorder with the new state at each later change, before the change is answered.

@@ -6,7 +6,6 @@
 #include "service/page.hpp"
 #include "service/service.hpp"
 
-#include <cstdint>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -18,13 +17,12 @@ namespace turnstile::service {
 namespace {
 
 /// Adds a number in the format of Prometheus.
-void add_metric(std::string& body, std::string_view name, std::string_view type,
-                std::string_view help, std::uint64_t number)
+void add_metric(std::string& body, const metric& added)
 {
-    body.append("# HELP turnstile_").append(name).append(" ").append(help);
-    body.append("\n# TYPE turnstile_").append(name).append(" ").append(type);
-    body.append("\nturnstile_").append(name).append(" ");
-    body.append(std::to_string(number)).append("\n");
+    body.append("# HELP turnstile_").append(added.name).append(" ").append(added.help);
+    body.append("\n# TYPE turnstile_").append(added.name).append(" ").append(added.type);
+    body.append("\nturnstile_").append(added.name).append(" ");
+    body.append(std::to_string(added.number)).append("\n");
 }
 
 }  // namespace
@@ -46,22 +44,24 @@ awaitable<response> service::metrics(const request&, const std::string&)
     const store_metrics numbers = co_await store_->metrics();
     std::string body;
     if (numbers.semaphores)
-        add_metric(body, "semaphores", "gauge", "Semaphores that exist.", *numbers.semaphores);
-    add_metric(body, "waiters", "gauge", "Clients that wait for units.", numbers.waiters);
+        add_metric(body, {"semaphores", "gauge", "Semaphores that exist.", *numbers.semaphores});
+    add_metric(body, {"waiters", "gauge", "Clients that wait for units.", numbers.waiters});
     if (numbers.permits)
-        add_metric(body, "permits", "gauge", "Leased permits.", *numbers.permits);
-    add_metric(body, "event_readers", "gauge", "Clients that read the events.", events_.readers());
-    add_metric(body, "grants_total", "counter", "Successful down requests.", numbers.grants);
-    add_metric(body, "withdrawn_total", "counter",
-               "Waits that ended by a hang-up, a deletion, an error or the server's end.",
-               numbers.withdrawn);
-    add_metric(body, "undone_total", "counter",
-               "Grants that were returned because their clients had not received them.",
-               numbers.undone);
+        add_metric(body, {"permits", "gauge", "Leased permits.", *numbers.permits});
+    add_metric(body,
+               {"event_readers", "gauge", "Clients that read the events.", events_.readers()});
+    add_metric(body, {"grants_total", "counter", "Successful down requests.", numbers.grants});
+    add_metric(body, {"withdrawn_total", "counter",
+                      "Waits that ended by a hang-up, a deletion, an error or the server's end.",
+                      numbers.withdrawn});
+    add_metric(body, {"undone_total", "counter",
+                      "Grants that were returned because their clients had not received them.",
+                      numbers.undone});
     if (numbers.expired)
-        add_metric(body, "expired_total", "counter", "Permits whose lease expired.",
-                   *numbers.expired);
-    body += store_->storage_metrics();
+        add_metric(body,
+                   {"expired_total", "counter", "Permits whose lease expired.", *numbers.expired});
+    for (const metric& each : store_->storage_metrics())
+        add_metric(body, each);
     body += "# HELP turnstile_answers_total Answers by status.\n# TYPE turnstile_answers_total "
             "counter\n";
     for (const auto& [status, count] : answers_)

@@ -403,29 +403,23 @@ awaitable<store_metrics> redis_store::metrics()
     co_return numbers;
 }
 
-std::string redis_store::storage_metrics() const
+std::vector<metric> redis_store::storage_metrics() const
 {
     const redis::session_metrics numbers = session_.metrics();
-    std::string text;
-    const auto add =
-        [&](std::string_view name, std::string_view type, std::string_view help, const auto& number)
-    {
-        const std::string whole = "turnstile_redis_" + std::string(name);
-        text.append("# HELP ").append(whole).append(" ").append(help);
-        text.append("\n# TYPE ").append(whole).append(" ").append(type);
-        text.append("\n").append(whole).append(" ").append(std::to_string(number)).append("\n");
+    const auto microseconds = static_cast<std::uint64_t>(numbers.round_trip.sum.count());
+    return {
+        {"redis_connected", "gauge", "Whether the server is connected to Redis.",
+         numbers.connected ? 1U : 0U},
+        {"redis_connections_total", "counter", "Connections to Redis so far.", numbers.connections},
+        {"redis_waits_total", "counter", "Waits that were sent to Redis.", numbers.acquires},
+        {"redis_nudges_total", "counter", "Checks for leases that have ended.", numbers.nudges},
+        {"redis_lost_total", "counter", "Grants that expired before their clients received them.",
+         numbers.lost},
+        {"redis_round_trips_total", "counter", "Answers of Redis about waits.",
+         numbers.round_trip.count},
+        {"redis_round_trips_microseconds_total", "counter",
+         "The sum of the times until these answers.", microseconds},
     };
-    add("connected", "gauge", "Whether the server is connected to Redis.",
-        static_cast<int>(numbers.connected));
-    add("connections_total", "counter", "Connections to Redis so far.", numbers.connections);
-    add("waits_total", "counter", "Waits that were sent to Redis.", numbers.acquires);
-    add("nudges_total", "counter", "Checks for leases that have ended.", numbers.nudges);
-    add("lost_total", "counter", "Grants that expired before their clients received them.",
-        numbers.lost);
-    add("round_trips_total", "counter", "Answers of Redis about waits.", numbers.round_trip.count);
-    add("round_trips_microseconds_total", "counter", "The sum of the times until these answers.",
-        numbers.round_trip.sum.count());
-    return text;
 }
 
 void redis_store::close()

@@ -19,6 +19,7 @@
 #include <turnstile/redis/async_semaphore.hpp>
 #include <turnstile/redis/semaphore_directory.hpp>
 #include <turnstile/redis/session.hpp>
+#include <vector>
 
 namespace turnstile::service {
 
@@ -53,7 +54,7 @@ public:
     awaitable<detailed> detail(std::string_view name, std::size_t limit) override;
     awaitable<result> check() override;
     awaitable<store_metrics> metrics() override;
-    [[nodiscard]] std::string storage_metrics() const override;
+    [[nodiscard]] std::vector<metric> storage_metrics() const override;
     void close() override;
 
 private:

@@ -157,6 +157,15 @@ struct detailed : result
     std::vector<participant> permits{};
 };
 
+/// A number for Prometheus. The prefix `turnstile_` is no part of the name.
+struct metric
+{
+    std::string_view name;
+    std::string_view type;
+    std::string_view help;
+    std::uint64_t number = 0;
+};
+
 /// Numbers for the metrics. A store leaves out those that it does not know.
 struct store_metrics
 {
@@ -231,8 +240,8 @@ public:
 
     virtual awaitable<store_metrics> metrics() = 0;
 
-    /// Further lines for the metrics.
-    [[nodiscard]] virtual std::string storage_metrics() const = 0;
+    /// The metrics of the storage itself.
+    [[nodiscard]] virtual std::vector<metric> storage_metrics() const = 0;
 
     /// Waiters, and later requests to wait, complete with outcome::closing.
     virtual void close() = 0;
