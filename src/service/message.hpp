@@ -54,11 +54,13 @@ struct response
     /// result until one is empty. Then it closes. It cancels the call if the client hangs up.
     std::function<awaitable<response>()> next;
 
-    /// Whether the client may have hung up since its request.
-    bool took_time = false;
-
     /// If set, the connection calls it when it could not send the answer.
     std::function<void()> undo;
+
+    /// Whether the connection checks that the client is still there before it sends the answer: sending to a client
+    /// that has hung up may succeed. Not set for an answer that was ready at once, so that a client may end its sending
+    /// side after such a request.
+    bool checks_client = false;
 };
 
 }  // namespace turnstile::service

@@ -97,7 +97,7 @@ awaitable<response> service::down(const request& message, const std::string&)
     if (granted.what != outcome::busy || wanted.wait == wanted.wait.zero())
     {
         answer = to_response(std::move(granted), name, store_->largest());
-        answer.took_time = store_->is_shared();
+        answer.checks_client = store_->is_shared();
         co_return answer;
     }
     answer.later = [this, name, wanted] { return down_later(name, wanted); };
@@ -200,7 +200,9 @@ awaitable<response> service::down_later(std::string name, down_request wanted)
     grant granted = co_await store_->down(name, wanted);
     if (--count->second == 0)
         waiters_of_.erase(count);
-    co_return to_response(std::move(granted), name, store_->largest());
+    response answer = to_response(std::move(granted), name, store_->largest());
+    answer.checks_client = true;
+    co_return answer;
 }
 
 awaitable<response> service::renew(const request& message, const std::string&)

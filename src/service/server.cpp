@@ -178,21 +178,20 @@ private:
         {
             const auto later = std::move(answer.later);
             answer = co_await await_answer(later);
-            answer.took_time = true;
         }
-        if (answer.took_time && (hung_up_ || has_hung_up()))
-        {
-            if (answer.undo)
-                answer.undo();
-            co_return false;
-        }
+        const bool gone = hung_up_ || (answer.checks_client && has_hung_up());
         const bool stay = message.keep_alive() && !owner_.closing_ && !answer.next;
         const std::string id = id_of(message);
         const bool head = method == "HEAD";
-        const bool written = co_await write(answer, id, message.version() < 11, stay, head);
+        bool written = false;
+        if (!gone)
+            written = co_await write(answer, id, message.version() < 11, stay, head);
+        if (!written && answer.undo)
+            answer.undo();
         if (written && answer.next && !head)
             co_await write_parts(answer.next);
-        log_answer(id, asked.method, asked.target, answer, begin);
+        if (!gone)
+            log_answer(id, asked.method, asked.target, answer, begin);
         co_return (written && stay);
     }
 
@@ -274,7 +273,6 @@ private:
         response answer;
         answer.status = status;
         answer.body = std::move(text);
-        owner_.service_.count(status);
         const std::string id = id_of(message);
         co_await write(answer, id, false, false, false);
         log_answer(id, message.method_string(), message.target(), answer, begin);
@@ -344,7 +342,7 @@ private:
         co_return answer;
     }
 
-    /// Whether the client has closed the connection. A grant may come before the event loop reports the end.
+    /// Whether the client has hung up. The event loop may report a grant before it reports the hang-up.
     bool has_hung_up()
     {
         pollfd state{transport().socket().native_handle(), POLLRDHUP, 0};
@@ -372,9 +370,11 @@ private:
         }
     }
 
-    /// Whether the answer was sent.
-    awaitable<bool> write(response& answer, const std::string& id, bool old, bool stay, bool head)
+    /// Counts and sends an answer. Returns whether it was sent.
+    awaitable<bool> write(const response& answer, const std::string& id, bool old, bool stay,
+                          bool head)
     {
+        owner_.service_.count(answer.status);
         const auto reason = http::obsolete_reason(http::int_to_status(answer.status));
         std::string text;
         text.reserve(256 + answer.body.size());
@@ -395,10 +395,7 @@ private:
         text += "\r\n";
         if (!head)
             text += answer.body;
-        const bool sent = co_await send(text);
-        if (!sent && answer.undo)
-            answer.undo();
-        co_return sent;
+        co_return co_await send(text);
     }
 
     /// Closes the connection in such a way that the client receives the last answer, even if it is still

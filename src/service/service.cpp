@@ -120,17 +120,6 @@ awaitable<response> service::answer(const request& message)
     {
         answer = std::move(refused.answer);
     }
-    if (!answer.later)
-    {
-        ++answers_[answer.status];
-        co_return answer;
-    }
-    answer.later = [this, later = std::move(answer.later)]() -> awaitable<response>
-    {
-        response late = co_await later();
-        ++answers_[late.status];
-        co_return late;
-    };
     co_return answer;
 }
 

@@ -77,7 +77,7 @@ public:
     /// is complete.
     awaitable<response> answer(const request& message);
 
-    /// Counts an answer to a request that was refused without @ref answer.
+    /// Counts an answer that is sent.
     void count(unsigned status) { ++answers_[status]; }
 
     /// Answers the waiters. Afterwards `/readyz` fails.

@@ -116,6 +116,9 @@ public:
         return true;
     }
 
+    /// Ends the sending side of the connection.
+    void end_sending() { ::shutdown(socket_, SHUT_WR); }
+
     /// Reads one answer. @p head states that it answers a HEAD, and so has no body. The status is 0 if the
     /// connection ended.
     http_answer receive(bool head = false)

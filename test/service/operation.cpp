@@ -334,6 +334,41 @@ BOOST_AUTO_TEST_CASE(a_grant_that_meets_a_hang_up_is_returned)
                R"({"semaphores":[{"name":"a","value":0,"waiters":0,"permits":0}],"next":null})");
 }
 
+BOOST_AUTO_TEST_CASE(no_answer_is_counted_for_a_client_that_has_hung_up)
+{
+    const server_process server;
+    const auto& address = server.address();
+    const auto contains = [&](const std::string& target, const std::string& text)
+    { return ask(address, "GET", target).body.find(text) != std::string::npos; };
+    ask(address, "POST", "/semaphore", R"({"name":"a","value":1})");
+    ask(address, "POST", "/semaphore/down", R"({"name":"a"})");
+    {
+        http_client leaver(address);
+        leaver.send(request_text("POST", "/semaphore/down", R"({"name":"a","wait":600})"));
+        while (!contains("/semaphore", "\"waiters\":1,"))
+            std::this_thread::yield();
+    }
+    while (!contains("/metrics", "\nturnstile_withdrawn_total 1\n"))
+        std::this_thread::yield();
+    BOOST_TEST(!contains("/metrics", "{status=\"409\"}"));
+    BOOST_TEST(ask(address, "POST", "/semaphore/down", R"({"name":"a"})").status == 409);
+    BOOST_TEST(contains("/metrics", "{status=\"409\"} 1\n"));
+}
+
+BOOST_AUTO_TEST_CASE(a_client_may_end_its_side_after_a_down_that_does_not_wait)
+{
+    const server_process server;
+    ask(server.address(), "POST", "/semaphore", R"({"name":"a","value":1})");
+    http_client client(server.address());
+    // The request and the end arrive together.
+    server.signal(SIGSTOP);
+    client.send(request_text("POST", "/semaphore/down", R"({"name":"a"})"));
+    client.end_sending();
+    server.signal(SIGCONT);
+    BOOST_TEST(client.receive().status == 200);
+    BOOST_TEST(client.ends());
+}
+
 BOOST_AUTO_TEST_CASE(a_grant_that_meets_a_deletion_has_a_permit_or_is_none)
 {
     const server_process server;
