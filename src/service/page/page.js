@@ -416,13 +416,13 @@ function new_details(name) {
     submitted.preventDefault();
     const { n, wait, lease } = form.elements;
     if (submitted.submitter?.value === 'up') up(name, Number(n.value));
-    else take(name, Number(n.value), Number(wait.value), Number(lease.value));
+    else down_with(name, Number(n.value), Number(wait.value), Number(lease.value));
   });
   return { element, data: null, at: 0, holders: new Map() };
 }
 
 // A `down` with all its options. The page shows its wait, and can cancel it.
-async function take(name, n, wait, lease) {
+async function down_with(name, n, wait, lease) {
   if (wait > 0 && pending.size >= most_waits) {
     say(`This page waits for at most ${most_waits} grants at a time.`, true);
     return;
@@ -641,7 +641,7 @@ setInterval(() => {
   draw_charts();
   if (details && details.data) {
     show_participants();
-    // Over Redis, no event reports a renewal by another server, or a permit that it hands over.
+    // Over Redis, no event reports a renewal by another server, or a permit that passed to a waiter there.
     if (performance.now() - details.at > 5000) stale_details = true;
     show_details();
   }
