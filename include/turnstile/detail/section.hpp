@@ -86,7 +86,7 @@ concept section_token_for =
 
 /// Releases the ownership, and completes when this is done.
 template <class Ownership, class CompletionToken>
-auto async_give_back(Ownership& owned, CompletionToken&& token)
+auto async_release_owned(Ownership& owned, CompletionToken&& token)
 {
     if constexpr (requires { owned.async_unlock(std::forward<CompletionToken>(token)); })
         return owned.async_unlock(std::forward<CompletionToken>(token));
@@ -223,7 +223,7 @@ run_section(Ownership owned, Body body, error_code refused)
     co_await asio::this_coro::reset_cancellation_state(asio::disable_cancellation());
     if (owned)
     {
-        const auto [error] = co_await async_give_back(owned, asio::as_tuple(asio::deferred));
+        const auto [error] = co_await async_release_owned(owned, asio::as_tuple(asio::deferred));
         if (!refused)
             report_end(error, failure);
     }

@@ -136,7 +136,7 @@ public:
         if constexpr (waits)
             return wait(section);
         else
-            return carry_out_if_possible(section);
+            return execute_if_possible(section);
     }
 
 private:
@@ -145,16 +145,16 @@ private:
     {
         const auto holds = [this](const state_type& state) { return do_hold(state); };
         co_await section.async_wait(*waits_on(steps_), holds, boost::asio::deferred);
-        carry_out(section);
+        execute(section);
         co_return true;
     }
 
     template <class Section>
-    bool carry_out_if_possible(Section& section)
+    bool execute_if_possible(Section& section)
     {
         const bool holds = do_hold(*section);
         if (holds)
-            carry_out(section);
+            execute(section);
         return holds;
     }
 
@@ -165,7 +165,7 @@ private:
     }
 
     template <class Section>
-    void carry_out(Section& section)
+    void execute(Section& section)
     {
         std::apply([&](const auto&... each) { (check(each, section), ...); }, steps_);
         add<0>(*section);

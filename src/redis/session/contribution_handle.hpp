@@ -2,8 +2,8 @@
 // Distributed under the Boost Software License, Version 1.0.
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 
-#ifndef TURNSTILE_SRC_REDIS_SESSION_BOND_HANDLE_HPP
-#define TURNSTILE_SRC_REDIS_SESSION_BOND_HANDLE_HPP
+#ifndef TURNSTILE_SRC_REDIS_SESSION_CONTRIBUTION_HANDLE_HPP
+#define TURNSTILE_SRC_REDIS_SESSION_CONTRIBUTION_HANDLE_HPP
 
 #include <atomic>
 #include <boost/asio/cancellation_signal.hpp>
