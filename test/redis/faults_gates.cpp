@@ -286,6 +286,7 @@ BOOST_AUTO_TEST_CASE(one_message_for_each_process)
         BOOST_TEST(each.result() == "done");
     BOOST_TEST(published(server) == before + 2);
 }
+// The test above fails if each waiter is registered at the server, instead of its session.
 
 BOOST_AUTO_TEST_CASE(set_and_reset_while_a_waiter_is_disconnected)
 {
@@ -349,6 +350,7 @@ BOOST_AUTO_TEST_CASE(a_waiter_whose_connection_is_killed_again_and_again)
     }
     BOOST_TEST(first.connections() >= 11U);
 }
+// The test above fails without the question after a reconnect, and without the generation.
 
 BOOST_AUTO_TEST_CASE(an_arrival_at_a_latch_whose_answer_is_lost_counts_once)
 {
@@ -570,6 +572,7 @@ BOOST_AUTO_TEST_CASE(a_server_that_starts_again_with_empty_memory)
     BOOST_TEST(meet(other, barrier_b).result() == "done");
     BOOST_TEST(meeting.result() == "done");
 }
+// The test above fails if the client does not register its waiters and arrivals again after a reconnect.
 
 BOOST_AUTO_TEST_CASE(an_event_can_be_awaited_while_the_memory_is_full)
 {
@@ -609,6 +612,7 @@ BOOST_AUTO_TEST_CASE(closing_a_session_withdraws_its_arrivals)
     BOOST_TEST(view.arrivals().empty());
     BOOST_TEST(set(first, event) == closed);
 }
+// The test above fails if closing a session does not send the withdrawals of its arrivals.
 
 BOOST_AUTO_TEST_CASE(destroying_a_session_aborts_its_waiters)
 {

@@ -226,6 +226,7 @@ BOOST_AUTO_TEST_CASE(acl_patterns_let_every_kind_of_object_be_used)
                        (patterns[0] == "~turnstile:*"));
         }
 }
+// The test above fails if a script uses a key without the kind or the name of the lock.
 
 BOOST_AUTO_TEST_CASE(acl_pattern_of_a_kind_is_for_that_kind_alone)
 {
@@ -236,6 +237,7 @@ BOOST_AUTO_TEST_CASE(acl_pattern_of_a_kind_is_for_that_kind_alone)
     client.size("orders/42", 1);
     BOOST_TEST(client.acquire("orders/42", 1)->result() != "held");
 }
+// The test above fails if the keys of a lock do not contain its kind.
 
 // The server refuses a command inside a script if the script reads a key that it derives, or runs a
 // command, without permission.
@@ -342,6 +344,7 @@ BOOST_AUTO_TEST_CASE(newer_layout)
     BOOST_TEST(server.cli({"TTL", view.keys[0]}) == "-1");
     BOOST_TEST(client.lock("b")->result() == "held");
 }
+// The test above fails if the scripts do not check the layout of a stored state.
 
 BOOST_AUTO_TEST_CASE(newer_layout_while_somebody_waits)
 {
@@ -358,6 +361,7 @@ BOOST_AUTO_TEST_CASE(newer_layout_while_somebody_waits)
     BOOST_TEST(waiter->result() == text_of(errc::foreign_layout));
     BOOST_TEST(server.cli({"HGET", view.keys[0], "state"}) == "3 somebody");
 }
+// The test above fails if the scripts do not check the layout of a stored state.
 
 BOOST_AUTO_TEST_CASE(wrong_type)
 {
@@ -574,6 +578,7 @@ BOOST_AUTO_TEST_CASE(two_databases)
     BOOST_TEST(a->unlock() == error_code());
     BOOST_TEST(next_of_a->result() == "held");
 }
+// The test above fails if the names of channels do not contain the database.
 
 BOOST_AUTO_TEST_CASE(two_prefixes)
 {
@@ -587,3 +592,4 @@ BOOST_AUTO_TEST_CASE(two_prefixes)
     BOOST_TEST(a->result() == "held");
     BOOST_TEST(b->result() == "held");
 }
+// The test above fails if the names of keys do not begin with the prefix.

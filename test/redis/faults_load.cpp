@@ -68,6 +68,7 @@ BOOST_AUTO_TEST_CASE(three_hundred_grants_at_once)
     BOOST_TEST(second.metrics().connections == 1U);
     BOOST_TEST(second.metrics().nudges == 0U);
 }
+// The test above fails without the message that informs a waiter of its grant.
 
 BOOST_AUTO_TEST_CASE(three_hundred_locks_of_a_session_that_is_closed)
 {
@@ -93,6 +94,7 @@ BOOST_AUTO_TEST_CASE(three_hundred_locks_of_a_session_that_is_closed)
     for (const auto& each : held)
         BOOST_TEST(!each->holds());
 }
+// The test above fails if closing a session does not release its locks.
 
 BOOST_AUTO_TEST_CASE(many_waiters_then_cancel_all)
 {
@@ -118,6 +120,7 @@ BOOST_AUTO_TEST_CASE(many_waiters_then_cancel_all)
     BOOST_TEST(holder->unlock() == error_code());
     BOOST_TEST(client.try_lock("a")->result() == "held");
 }
+// The test above fails if a cancellation does not remove the waiter from the queue of the server.
 
 BOOST_AUTO_TEST_CASE(many_waiters_are_granted_the_lock_in_order)
 {
@@ -148,6 +151,7 @@ BOOST_AUTO_TEST_CASE(many_waiters_are_granted_the_lock_in_order)
     BOOST_TEST(client.metrics().releases == waiters + 1U);
     BOOST_TEST(scripts_run(server) == before + 2 * (waiters + 1U));
 }
+// The test above fails if the queue is not sorted by tickets.
 
 BOOST_AUTO_TEST_CASE(waiters_send_nothing)
 {
@@ -194,6 +198,7 @@ BOOST_AUTO_TEST_CASE(idle_lock_leaves_no_keys)
     BOOST_TEST(scripts_run(server) == before);
     BOOST_TEST(client.try_lock("0")->result() == "held");
 }
+// The test above fails if a release does not limit the life of the keys.
 
 BOOST_AUTO_TEST_CASE(keys_of_a_lock_that_is_held_do_not_expire)
 {

@@ -177,6 +177,7 @@ BOOST_AUTO_TEST_CASE(cancel_before_the_grant)
     BOOST_TEST(next->unlock() == error_code());
     BOOST_TEST(view.owner() == "");
 }
+// The test above fails if a cancellation does not remove the waiter from the queue of the server.
 
 BOOST_AUTO_TEST_CASE(cancel_while_the_grant_is_on_its_way)
 {
@@ -232,6 +233,7 @@ BOOST_AUTO_TEST_CASE(cancel_and_grant_race)
     // No grant has leaked.
     BOOST_TEST(first.lock("a")->result() == "held");
 }
+// The test above fails if cancel does not release a lock that was granted meanwhile.
 
 BOOST_AUTO_TEST_CASE(cancel_after_the_grant)
 {
@@ -337,6 +339,7 @@ BOOST_AUTO_TEST_CASE(connection_killed_while_held)
     BOOST_TEST(holder->unlock() == error_code());
     BOOST_TEST(other.try_lock("a")->result() == "held");
 }
+// The test above fails if resync does not confirm the locks of a session.
 
 BOOST_AUTO_TEST_CASE(connection_killed_while_releasing)
 {
@@ -359,6 +362,7 @@ BOOST_AUTO_TEST_CASE(connection_killed_while_releasing)
     BOOST_TEST(holder->unlocked() == "ok");
     BOOST_TEST(client.metrics().releases == 2U);
 }
+// The test above fails if the client does not send a release again after its reconnect.
 
 BOOST_AUTO_TEST_CASE(connection_cut_until_the_lease_has_ended)
 {
