@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
+#include <boost/asio/bind_executor.hpp>
 #include <boost/asio/execution/blocking.hpp>
 #include <boost/asio/execution/context.hpp>
 #include <boost/asio/io_context.hpp>
@@ -18,10 +20,14 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <future>
 #include <memory>
+#include <mutex>
+#include <new>
 #include <optional>
 #include <redis/session/context_life.hpp>
 #include <string>
+#include <string_view>
 #include <support/attempt.hpp>
 #include <support/lock_client.hpp>
 #include <support/owning_executor.hpp>
@@ -29,6 +35,7 @@
 #include <support/start.hpp>
 #include <support/tcp_proxy.hpp>
 #include <sys/wait.h>
+#include <thread>
 #include <turnstile/redis/async_mutex.hpp>
 #include <turnstile/redis/async_semaphore.hpp>
 #include <turnstile/redis/barrier.hpp>
@@ -52,6 +59,7 @@ using turnstile::redis::config;
 using turnstile::redis::errc;
 using turnstile::redis::session;
 using turnstile::redis::session_thread;
+using turnstile::redis::detail::context_life;
 using turnstile::redis::detail::revocable_executor;
 using turnstile::test::attempt;
 using turnstile::test::drain;
@@ -703,6 +711,41 @@ BOOST_AUTO_TEST_CASE(a_child_that_is_forked_during_a_completion_finds_its_sessio
                                             s.metrics().connections == 0;
                                  }));
     }
+}
+
+// A token, and a part of a permit, are stored in data of the session.
+BOOST_AUTO_TEST_CASE(a_child_that_is_forked_during_the_use_of_a_guard_can_destroy_its_mutex)
+{
+    const redis_server server;
+    asio::io_context context;
+    session s(context, undisturbed(server.url()), session_thread::own);
+    auto mutex = std::make_unique<async_mutex>(s, "a");
+    guard_attempt holder;
+    start(path::handler, context, holder, [&] { return mutex->async_lock(); });
+    BOOST_REQUIRE(end_of(context, holder) == "done");
+    std::atomic<bool> ends = false;
+    std::thread user(
+        [&]
+        {
+            while (!ends)
+            {
+                const turnstile::owner_token token = holder.value().release();
+                holder.value() = async_mutex::guard_type(*mutex, token, turnstile::adopt_lock);
+            }
+        });
+    int children = 0;
+    while (children < 50 && in_a_child(
+                                context,
+                                [&]
+                                {
+                                    mutex.reset();
+                                    return true;
+                                }))
+        ++children;
+    ends = true;
+    user.join();
+    BOOST_TEST(children == 50);
+    BOOST_TEST(holder.value().valid());
 }
 
 // Both processes share the kernel's timer for the leases.

@@ -32,7 +32,7 @@ lock_handle::lock_handle(std::shared_ptr<session_core> session, std::string what
 
 owner_token lock_handle::entrust(const std::shared_ptr<held_lock>& held)
 {
-    const std::lock_guard lock(mutex_);
+    const std::lock_guard lock(common_mutex());
     if (!entrusted_)
         return owner_token();
     entrusted_->insert_or_assign(held->fence, held);
@@ -41,7 +41,7 @@ owner_token lock_handle::entrust(const std::shared_ptr<held_lock>& held)
 
 std::shared_ptr<held_lock> lock_handle::take(owner_token owner, owner_token& expected)
 {
-    const std::lock_guard lock(mutex_);
+    const std::lock_guard lock(common_mutex());
     if (!entrusted_)
         return nullptr;
     if (const auto found = entrusted_->find(owner.value()); found != entrusted_->end())
@@ -54,8 +54,10 @@ std::shared_ptr<held_lock> lock_handle::take(owner_token owner, owner_token& exp
 
 void lock_handle::forget_tokens() noexcept
 {
-    const std::lock_guard lock(mutex_);
-    entrusted_.reset();
+    // Destroyed after the lock: a lock that nobody else refers to destroys the handler in its slot.
+    decltype(entrusted_) rest;
+    const std::lock_guard lock(common_mutex());
+    rest.swap(entrusted_);
 }
 
 // --- grants -------------------------------------------------------------------------------------

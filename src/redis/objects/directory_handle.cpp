@@ -4,6 +4,7 @@
 
 #include "redis/objects/directory_handle.hpp"
 
+#include <mutex>
 #include <random>
 #include <turnstile/redis/error.hpp>
 #include <utility>
@@ -110,7 +111,7 @@ void directory_handle::read_numbers(session_engine& engine, const std::vector<st
 std::shared_ptr<async_semaphore> directory_handle::find(
     std::string_view name, const std::function<async_semaphore*()>& make)
 {
-    const std::lock_guard lock(mutex_);
+    const std::lock_guard lock(common_mutex());
     auto& cached = waited_for_[std::string(name)];
     if (auto found = cached.lock())
         return found;
@@ -154,7 +155,7 @@ void directory_handle::send(session_engine& engine, message what, sent_handler d
 void directory_handle::forget(const std::string& name, const async_semaphore* object)
 {
     delete object;
-    const std::lock_guard lock(mutex_);
+    const std::lock_guard lock(common_mutex());
     if (const auto found = waited_for_.find(name);
         found != waited_for_.end() && found->second.expired())
         waited_for_.erase(found);

@@ -9,7 +9,6 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <string_view>
 #include <turnstile/error.hpp>
@@ -85,8 +84,7 @@ private:
     // The call that the server may forget, for each slot.
     std::vector<std::string> last_calls_;
     std::vector<std::size_t> free_slots_;
-    // Guards the semaphore objects that callers keep.
-    std::mutex mutex_;
+    // The semaphore objects that callers keep. Guarded by the common mutex.
     std::unordered_map<std::string, std::weak_ptr<async_semaphore>> waited_for_;
 };
 

@@ -11,10 +11,6 @@
 
 namespace turnstile::redis::detail {
 
-namespace {
-
-/// The mutex of all lives. A fork locks it: otherwise, if another thread has locked it, it would stay locked in the
-/// child, which has no such thread.
 std::recursive_mutex& common_mutex()
 {
     // Never destroyed, because contexts may end after the destructors of static objects.
@@ -27,6 +23,8 @@ std::recursive_mutex& common_mutex()
     static_cast<void>(registered);
     return *mutex;
 }
+
+namespace {
 
 class life_service final : public boost::asio::execution_context::service
 {

@@ -15,6 +15,10 @@
 
 namespace turnstile::redis::detail {
 
+/// The mutex of all data that several threads share. A fork locks it: otherwise, if another thread has locked it, it
+/// would stay locked in the child, which has no such thread.
+std::recursive_mutex& common_mutex();
+
 /// An object that must not outlive a context.
 class context_resident : public boost::intrusive::list_base_hook<>
 {

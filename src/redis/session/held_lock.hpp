@@ -111,8 +111,7 @@ public:
     void forget_tokens() noexcept;
 
 private:
-    std::mutex mutex_;
-    /// Nothing when the public object has been destroyed: then no token can be used.
+    /// Guarded by the common mutex. Nothing when the public object has been destroyed: then no token can be used.
     std::optional<std::map<std::uint64_t, std::shared_ptr<held_lock>>> entrusted_{std::in_place};
 };
 
@@ -200,7 +199,7 @@ public:
         emit_lost(*loss->executor, std::weak_ptr(loss));
         std::vector<std::weak_ptr<loss_watcher>> watchers;
         {
-            const std::lock_guard guarded(mutex_);
+            const std::lock_guard guarded(common_mutex());
             is_reported_ = true;
             watchers.swap(watchers_);
         }
@@ -213,7 +212,7 @@ public:
     /// Notifies a watcher of a future loss. Returns whether the loss has been reported already.
     bool watch(std::weak_ptr<loss_watcher> watcher)
     {
-        const std::lock_guard guarded(mutex_);
+        const std::lock_guard guarded(common_mutex());
         std::erase_if(watchers_, [](const auto& each) { return each.expired(); });
         watchers_.push_back(std::move(watcher));
         return is_reported_;
@@ -221,14 +220,14 @@ public:
 
     [[nodiscard]] tally count() const
     {
-        const std::lock_guard guarded(mutex_);
+        const std::lock_guard guarded(common_mutex());
         return tally_;
     }
 
     /// Releases units, or makes them permanently unavailable. Returns the number of units still held.
     std::int64_t subtract_units(std::int64_t units, bool stays_outside)
     {
-        const std::lock_guard guarded(mutex_);
+        const std::lock_guard guarded(common_mutex());
         tally_.held -= units;
         if (stays_outside)
             tally_.outside += units;
@@ -255,8 +254,7 @@ public:
 private:
     std::atomic<std::int64_t> expires_;
     std::atomic<bool> is_over_{false};
-    // Guards the members below.
-    mutable std::mutex mutex_;
+    // The common mutex guards the members below.
     tally tally_;
     bool is_reported_ = false;
     std::vector<std::weak_ptr<loss_watcher>> watchers_;
