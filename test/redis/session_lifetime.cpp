@@ -521,6 +521,30 @@ BOOST_AUTO_TEST_CASE(contexts_at_one_address_have_lives_of_their_own)
     }
 }
 
+// For instance, its destructor closes a session.
+BOOST_AUTO_TEST_CASE(a_thread_local_object_may_start_an_operation_when_its_thread_ends)
+{
+    asio::io_context former;
+    asio::io_context latter;
+    const auto life = context_life::of(former.get_executor());
+    const auto users = life.use_count();
+    std::thread(
+        [&]
+        {
+            struct starter
+            {
+                asio::io_context* context;
+                ~starter() { context_life::of(context->get_executor()); }
+            };
+            // Destroyed after all that the library keeps for the thread.
+            thread_local const starter late{&latter};
+            static_cast<void>(late);
+            context_life::of(former.get_executor());
+        })
+        .join();
+    BOOST_TEST(life.use_count() == users);
+}
+
 // For instance, the owned object is a guard whose losses are reported on an executor of the same context.
 BOOST_DATA_TEST_CASE(an_executor_may_own_an_object_that_keeps_another_one,
                      data::make({false, true}), context_ends_first)

@@ -26,6 +26,18 @@ std::recursive_mutex& common_mutex()
 
 namespace {
 
+/// The context that the present thread used last. The destructor of an object may use a context when the
+/// thread-local objects of its thread have been destroyed already.
+struct latest_context
+{
+    boost::asio::execution_context* context = nullptr;
+    std::shared_ptr<context_life> life;
+
+    ~latest_context() { is_gone = true; }
+
+    inline static thread_local bool is_gone = false;
+};
+
 class life_service final : public boost::asio::execution_context::service
 {
 public:
@@ -70,13 +82,15 @@ std::shared_ptr<context_life> context_life::of(const boost::asio::any_io_executo
         boost::asio::query(executor, boost::asio::execution::context);
     // Finding a service takes a lock and a walk through a list, and most handlers of a thread belong to one
     // context. While the context lives, no other context has its address.
-    thread_local boost::asio::execution_context* latest = nullptr;
-    thread_local std::shared_ptr<context_life> life;
-    if (latest == &context && life->alive)
-        return life;
-    life = boost::asio::use_service<life_service>(context).life();
-    latest = &context;
-    return life;
+    if (latest_context::is_gone)
+        return boost::asio::use_service<life_service>(context).life();
+    thread_local latest_context latest;
+    if (latest.context != &context || !latest.life->alive)
+    {
+        latest.life = boost::asio::use_service<life_service>(context).life();
+        latest.context = &context;
+    }
+    return latest.life;
 }
 
 }  // namespace turnstile::redis::detail
