@@ -651,6 +651,27 @@ BOOST_AUTO_TEST_CASE(a_release_during_the_end_of_the_session_completes)
     BOOST_TEST(end_of(context, partial_release) == "the session is closed");
 }
 
+// An object of the user may own the session, and the session's thread may drop the last reference to that object.
+BOOST_AUTO_TEST_CASE(a_session_can_be_destroyed_on_its_own_thread)
+{
+    const redis_server server;
+    asio::io_context context;
+    std::weak_ptr<void> logger;
+    {
+        const auto called = std::make_shared<std::once_flag>();
+        logger = called;
+        std::promise<session*> made;
+        config settings = undisturbed(server.url());
+        settings.notice = "a line that the session logs when it starts";
+        settings.logger = [called, owned = made.get_future().share()](turnstile::redis::log_level,
+                                                                      std::string_view)
+        { std::call_once(*called, [&] { std::unique_ptr<session>(owned.get()).reset(); }); };
+        made.set_value(new session(context, settings, session_thread::own));
+    }
+    // The thread ends, too, and destroys all that belongs to the session.
+    BOOST_TEST(until([&] { return logger.expired(); }));
+}
+
 // --- fork ---------------------------------------------------------------------------------------
 
 BOOST_DATA_TEST_CASE(a_forked_child_finds_its_session_closed, data::make({false, true}), own)

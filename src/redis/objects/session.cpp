@@ -8,6 +8,8 @@
 #include <boost/asio/strand.hpp>
 #include <boost/asio/system_executor.hpp>
 #include <boost/asio/thread_pool.hpp>
+#include <memory>
+#include <mutex>
 #include <new>
 #include <thread>
 #include <turnstile/redis/session.hpp>
@@ -109,19 +111,25 @@ public:
 
     /// Waits until the thread has no more work. The end of a session completes its operations in several steps, so a
     /// stop of the context would drop some of their handlers.
+    /// On the thread itself, which may drop the last reference to an object of the user that owns the session, a wait is
+    /// impossible. Then the thread continues alone.
     ~own_thread()
     {
         work_.reset();
-        thread_.join();
+        if (thread_.get_id() == std::this_thread::get_id())
+            thread_.detach();
+        else
+            thread_.join();
     }
 
-    [[nodiscard]] executor_type executor() { return context_.get_executor(); }
+    [[nodiscard]] executor_type executor() { return context_->get_executor(); }
 
 private:
-    boost::asio::io_context context_{1};
+    std::shared_ptr<boost::asio::io_context> context_ =
+        std::make_shared<boost::asio::io_context>(1);
     boost::asio::executor_work_guard<boost::asio::io_context::executor_type> work_{
-        context_.get_executor()};
-    std::thread thread_{[this] { context_.run(); }};
+        context_->get_executor()};
+    std::thread thread_{[context = context_] { context->run(); }};
 };
 
 session::session(const executor_type& executor, config settings, session_thread thread)
