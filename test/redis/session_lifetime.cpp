@@ -651,6 +651,60 @@ BOOST_AUTO_TEST_CASE(a_release_during_the_end_of_the_session_completes)
     BOOST_TEST(end_of(context, partial_release) == "the session is closed");
 }
 
+namespace {
+
+/// An executor whose conversion fails, as for lack of memory.
+class failing_executor
+{
+public:
+    explicit failing_executor(asio::io_context& context) noexcept
+        : context_(&context)
+    {
+    }
+
+    [[nodiscard]] asio::io_context& query(asio::execution::context_t /*property*/) const noexcept
+    {
+        return *context_;
+    }
+
+    [[nodiscard]] asio::execution::blocking_t query(
+        asio::execution::blocking_t /*property*/) const noexcept
+    {
+        return asio::execution::blocking.possibly;
+    }
+
+    [[nodiscard]] failing_executor require(asio::execution::blocking_t::never_t /*property*/) const
+    {
+        throw std::bad_alloc();
+    }
+
+    template <class F>
+    void execute(F f) const
+    {
+        context_->get_executor().execute(std::move(f));
+    }
+
+    friend bool operator==(const failing_executor&, const failing_executor&) noexcept = default;
+
+private:
+    asio::io_context* context_;
+};
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(an_operation_that_fails_for_lack_of_memory_leaves_nothing_in_its_context)
+{
+    const redis_server server;
+    asio::io_context home;
+    asio::io_context context;
+    session s(home, undisturbed(server.url()));
+    BOOST_CHECK_THROW(s.async_ping(asio::bind_executor(failing_executor(context),
+                                                       [](const turnstile::error_code&) {})),
+                      std::bad_alloc);
+    const auto life = context_life::of(context.get_executor());
+    BOOST_TEST(life->residents.empty());
+}
+
 // An object of the user may own the session, and the session's thread may drop the last reference to that object.
 BOOST_AUTO_TEST_CASE(a_session_can_be_destroyed_on_its_own_thread)
 {

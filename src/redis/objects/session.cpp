@@ -51,11 +51,10 @@ session_core::session_core(const boost::asio::any_io_executor& fallback,
 {
     // asio::post() would do this for each function.
     posts_ = boost::asio::require(posts_, boost::asio::execution::blocking.never);
-    {
-        const std::lock_guard lock(life_->mutex);
-        life_->move_in(*this);
-    }
+    const std::lock_guard lock(life_->mutex);
     post([](session_engine& engine) { engine.start(); });
+    // Last, because the destructor does not run if the constructor fails.
+    life_->move_in(*this);
 }
 
 session_core::~session_core()

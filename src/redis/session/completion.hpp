@@ -46,15 +46,15 @@ public:
     {
         std::unique_lock<std::recursive_mutex> lock;
         if (life_)
-        {
             lock = std::unique_lock(life_->mutex);
-            life_->move_in(*this);
-        }
         namespace execution = boost::asio::execution;
         pending_.emplace(
             boost::asio::prefer(boost::asio::require(handler.executor(), execution::blocking.never),
                                 execution::outstanding_work.tracked),
             home_of(handler), std::move(handler.target()));
+        // Last, because the destructor does not run if the constructor fails.
+        if (life_)
+            life_->move_in(*this);
     }
 
     completion(const completion&) = delete;
