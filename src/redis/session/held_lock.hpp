@@ -213,7 +213,12 @@ public:
     bool watch(std::weak_ptr<loss_watcher> watcher)
     {
         const std::lock_guard guarded(common_mutex());
-        std::erase_if(watchers_, [](const auto& each) { return each.expired(); });
+        // A walk through all of them for each one would take too long.
+        if (watchers_.size() == watchers_.capacity())
+        {
+            std::erase_if(watchers_, [](const auto& each) { return each.expired(); });
+            watchers_.reserve(2 * watchers_.size() + 1);
+        }
         watchers_.push_back(std::move(watcher));
         return is_reported_;
     }
