@@ -6,7 +6,6 @@
 #define TURNSTILE_MONITOR_HPP
 
 #include <boost/asio/async_result.hpp>
-#include <boost/asio/bind_executor.hpp>
 #include <boost/asio/deferred.hpp>
 #include <boost/asio/execution_context.hpp>
 #include <boost/throw_exception.hpp>
@@ -22,6 +21,7 @@
 #include <turnstile/detail/section.hpp>
 #include <turnstile/detail/stored_callable.hpp>
 #include <turnstile/detail/transaction_body.hpp>
+#include <turnstile/detail/wait_operation.hpp>
 #include <turnstile/error.hpp>
 #include <turnstile/fwd.hpp>
 #include <turnstile/observe.hpp>
@@ -197,13 +197,14 @@ public:
             if (const auto guard = mutex->try_lock())
                 made->end(whose->value);
             else
-                mutex->async_lock(boost::asio::bind_executor(
-                    detail::releaser_executor(),
+                // Without the fallback executor, whose context may be ending on another thread.
+                detail::initiate_wait{detail::releaser_executor{}}(
                     [made, whose](const error_code& error, const guard_type&)
                     {
                         if (!error)
                             made->end(whose->value);
-                    }));
+                    },
+                    mutex->async_lock().request(), detail::no_limit());
         }
 
         std::shared_ptr<contribution_record> record_;

@@ -613,6 +613,46 @@ BOOST_AUTO_TEST_CASE(a_section_that_waits_races_its_cancellation)
     }
 }
 
+BOOST_AUTO_TEST_CASE(a_contribution_is_withdrawn_while_the_context_of_its_monitor_is_destroyed)
+{
+    struct tally
+    {
+        int n = 0;
+    };
+    using shared_tally = monitor<tally>;
+    for (int i = 0; i < 100; ++i)
+    {
+        auto context = std::make_unique<running_context>();
+        shared_tally m(asio::make_strand(context->get_executor()));
+        auto changed = m.make_condition();
+        asio::io_context other;
+        const auto run = [&](auto body)
+        {
+            m.async_with(body, asio::bind_executor(other.get_executor(),
+                                                   [](const std::exception_ptr& error)
+                                                   { BOOST_TEST(!error); }));
+            other.poll();
+            other.restart();
+        };
+        std::vector<shared_tally::contribution_type> contributions(20);
+        run(
+            [&](shared_tally::section& s)
+            {
+                for (auto& each : contributions)
+                    each = s.contribute(&tally::n, 1, changed);
+            });
+        event end(other.get_executor());
+        run([&](shared_tally::section&) -> asio::awaitable<void> { co_await end.async_wait(); });
+        race([&] { contributions.clear(); }, [&] { context.reset(); });
+        end.set();
+        other.run();
+        other.restart();
+        int left = -1;
+        run([&](shared_tally::section& s) { left = s->n; });
+        BOOST_TEST(left == 0);
+    }
+}
+
 // --- with_lock, async_lock_all ----------------------------------------------------------------
 
 BOOST_AUTO_TEST_CASE(sections_between_threads)
