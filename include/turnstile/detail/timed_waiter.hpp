@@ -127,6 +127,10 @@ private:
         }
         catch (...)
         {
+            // The timer may have expired, and withdraw the waiter on another thread. The caller may destroy the
+            // object meanwhile.
+            base::request_.state().keep();
+            keeps_state_ = true;
             timer_.cancel();
             throw;
         }
@@ -135,8 +139,8 @@ private:
     void timer_ended(const error_code& error)
     {
         // The queue still exists: until finish(), the waiter is in it or about to enter it, or has a grant or a
-        // reference. After drop(), the queue may have been destroyed.
-        if (!error && endings_ != wait_destroyed)
+        // reference.
+        if (!error)
             this->queue->withdraw(*this, outcome::not_granted);
         completion_ended(timer_ran);
     }
@@ -160,13 +164,18 @@ private:
         // Only the completion of the timer was destroyed: nobody has used the grant.
         if ((endings & wait_ran) != 0)
             abandon_delivery(base::request_, *this);
+        auto* const kept = keeps_state_ ? this->queue : nullptr;
         base::destroy_with_handler();
+        if (kept != nullptr)
+            kept->release_reference();
     }
 
     timer_type timer_;
     /// Keeps the context running between the end of the timer and the delivery.
     work_executor<executor_type> work_;
     std::atomic<unsigned> endings_{0};
+    /// Whether the start failed, and the waiter has a reference to the state until both completions have ended.
+    bool keeps_state_ = false;
 };
 
 /// The common part of time limits, see no_limit.

@@ -205,6 +205,14 @@ public:
         post_all(ready);
     }
 
+    /// Adds a reference, which release_reference() drops. The state must be alive for another reason.
+    void keep() noexcept
+    {
+        const std::uint64_t word = lock_queue();
+        add_reference();
+        unlock_queue(word);
+    }
+
     void release_reference() noexcept override { unlock_and_drop_reference(lock_queue()); }
 
     /// The public object is being destroyed; called by hosted::orphan().
