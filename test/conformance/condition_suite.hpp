@@ -521,6 +521,29 @@ TURNSTILE_CONDITION_TEST(each_type_of_cancellation_ends_the_wait_holding_the_loc
     }
 }
 
+TURNSTILE_CONDITION_TEST(a_cancelled_wait_has_not_timed_out)
+{
+    turnstile::test::condition_test<Provider> t;
+    boost::asio::cancellation_signal signal;
+    const auto waiting = [&]() -> typename decltype(t)::task
+    {
+        co_await boost::asio::this_coro::throw_if_cancelled(false);
+        auto guard = co_await t.mutex.async_lock();
+        const auto [error, status] =
+            co_await t.changed.async_wait_for(guard, std::chrono::hours(1), boost::asio::as_tuple);
+        BOOST_TEST((status == std::cv_status::no_timeout));
+        BOOST_TEST(guard.owns_lock());
+        t.tell('a', error);
+    };
+    t.run(
+        [&]() -> typename decltype(t)::task
+        {
+            co_await t.spawn_and_settle(waiting, signal.slot());
+            signal.emit(boost::asio::cancellation_type::total);
+        });
+    BOOST_TEST(t.told == "A");
+}
+
 TURNSTILE_CONDITION_TEST(the_wait_for_the_lock_after_a_notification_cannot_be_cancelled)
 {
     turnstile::test::condition_test<Provider> t;

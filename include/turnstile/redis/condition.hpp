@@ -38,11 +38,12 @@ public:
     {
     }
 
-    std::cv_status operator()(grant granted) const noexcept
+    std::cv_status operator()(const error_code& error, grant granted) const noexcept
     {
         granted.record_delivery();
-        const auto status =
-            granted.is_unnotified() ? std::cv_status::timeout : std::cv_status::no_timeout;
+        // A cancelled wait ends without a notification, too.
+        const auto status = !error && granted.is_unnotified() ? std::cv_status::timeout
+                                                              : std::cv_status::no_timeout;
         // If the wait failed before it released the lock, the guard still holds it.
         if (granted)
             *guard_ = turnstile::detail::guard_access::make<Guard>(std::move(granted));
@@ -249,7 +250,7 @@ public:
      *
      * @par Completion Signature
      * @code void(error_code, std::cv_status) @endcode
-     * `timeout` if no notification ended the wait. The guard holds the lock again in both cases.
+     * `timeout` if neither a notification nor an error ended the wait. The guard holds the lock again in both cases.
      * @par Errors, Per-Operation Cancellation, Round trips
      * As above.
      */
