@@ -70,7 +70,12 @@ public:
     /// Whether the permit is not empty.
     [[nodiscard]] explicit operator bool() const noexcept { return count() != 0; }
 
-    /// Whether the permit still counts: it is not empty, and the semaphore exists.
+    /**
+     * @brief Whether the units are still the permit's.
+     *
+     * False for an empty permit, for a local permit that outlived its semaphore, and for a Redis permit
+     * that lost units.
+     */
     [[nodiscard]] bool valid() const noexcept { return grant_.valid(); }
 
     /// A cancellation slot that is triggered if the permit is lost. Not connected for a local
@@ -169,11 +174,13 @@ public:
      * @code void(error_code) @endcode
      * @par Errors
      * @ref errc::empty_guard if the permit is empty. Unlike @ref release, this operation reports
-     * that there is nothing to release.
+     * that there is nothing to release. Over Redis also @ref errc::lost if a lease had expired,
+     * `redis::errc::unknown_outcome` if the server could not be reached until then,
+     * `redis::errc::session_closed`, and errors of the server.
      * @par Per-Operation Cancellation
-     * None: a local release completes at once.
+     * None.
      * @par Immediate completion
-     * Always, through the associated immediate executor.
+     * Local permits: always, through the associated immediate executor. Redis permits: never.
      */
     template <boost::asio::completion_token_for<void(error_code)> CompletionToken =
                   boost::asio::deferred_t>
