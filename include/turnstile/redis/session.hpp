@@ -14,6 +14,7 @@
 #include <memory>
 #include <turnstile/error.hpp>
 #include <turnstile/redis/config.hpp>
+#include <turnstile/redis/detail/asio_options.hpp>
 #include <turnstile/redis/detail/erased_handler.hpp>
 #include <turnstile/redis/error.hpp>
 #include <turnstile/redis/metrics.hpp>
@@ -95,7 +96,10 @@ public:
      * @throws redis_error with `errc::invalid_config`.
      */
     session(const executor_type& executor, config settings,
-            session_thread thread = session_thread::shared);
+            session_thread thread = session_thread::shared)
+        : session(executor, std::move(settings), thread, detail::checked_asio_options())
+    {
+    }
 
     /// Starts to connect, on the executor of an execution context.
     template <class ExecutionContext>
@@ -197,6 +201,9 @@ public:
 
 private:
     friend struct detail::session_access;
+
+    session(const executor_type& executor, config settings, session_thread thread,
+            detail::checked_asio_options options);
 
     using handler_type = detail::erased_handler<void(error_code)>;
 

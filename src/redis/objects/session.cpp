@@ -131,7 +131,8 @@ private:
     std::thread thread_{[context = context_] { context->run(); }};
 };
 
-session::session(const executor_type& executor, config settings, session_thread thread)
+session::session(const executor_type& executor, config settings, session_thread thread,
+                 detail::checked_asio_options /*options*/)
     : thread_(thread == session_thread::own ? std::make_unique<own_thread>() : nullptr)
     , core_(std::make_shared<detail::session_core>(
           executor, thread_ ? thread_->executor() : executor, std::move(settings)))
