@@ -272,6 +272,35 @@ public:
     }
 
     /**
+     * @brief Waits for units and takes them for good (the P of P/V), without a permit.
+     *
+     * @param units the number of units, from 1 to @ref capacity.
+     * @par Completion Signature
+     * @code void(error_code) @endcode
+     * @par Errors, Per-Operation Cancellation, Fairness, Immediate completion, Complexity
+     * As with @ref async_acquire. Units that cannot be delivered, because the context of the waiter
+     * shuts down, are released.
+     */
+    template <boost::asio::completion_token_for<void(error_code)> CompletionToken =
+                  boost::asio::deferred_t>
+    auto async_take(std::ptrdiff_t units, CompletionToken&& token = {},
+                    const std::source_location& location = std::source_location::current())
+    {
+        return detail::start_request(
+            detail::take_request<state_type, permit_type>(*state_, units, location),
+            std::forward<CompletionToken>(token));
+    }
+
+    /// Waits for one unit and takes it for good; see the other overload.
+    template <boost::asio::completion_token_for<void(error_code)> CompletionToken =
+                  boost::asio::deferred_t>
+    auto async_take(CompletionToken&& token = {},
+                    const std::source_location& location = std::source_location::current())
+    {
+        return async_take(1, std::forward<CompletionToken>(token), location);
+    }
+
+    /**
      * @brief Adds units that no permit holds (the V of P/V). May be called from anywhere, at
      * any time.
      *
@@ -301,6 +330,37 @@ public:
     auto async_release(CompletionToken&& token = {})
     {
         return async_release(1, std::forward<CompletionToken>(token));
+    }
+
+    /**
+     * @brief Adds or removes units.
+     *
+     * The form of @ref set_capacity that exists on every backend.
+     *
+     * @par Completion Signature
+     * @code void(error_code) @endcode
+     * @par Errors
+     * @ref errc::invalid_count unless `1 <= capacity <= max_capacity`. Nothing changes then.
+     * @par Per-Operation Cancellation
+     * None: it completes at once.
+     * @par Immediate completion
+     * Always, through the associated immediate executor.
+     * @par Complexity
+     * Linear in the number of waiters.
+     */
+    template <boost::asio::completion_token_for<void(error_code)> CompletionToken =
+                  boost::asio::deferred_t>
+    auto async_set_capacity(std::ptrdiff_t capacity, CompletionToken&& token = {})
+    {
+        auto set = [capacity](basic_async_semaphore& self, detail::attempt_base& attempt) noexcept
+        {
+            if (is_capacity(capacity))
+                self.state_->set_capacity(capacity);
+            else
+                attempt.result = detail::outcome::invalid_count;
+        };
+        return detail::start_call(*this, set, std::forward<CompletionToken>(token),
+                                  "semaphore::async_set_capacity");
     }
 
     /**

@@ -83,9 +83,25 @@ concept awaitable_mutex = guard_of_lock<typename Mutex::guard_type> &&
 template <class Mutex>
 concept awaitable_shared_mutex =
     guard_of_lock<typename Mutex::guard_type> && guard_of_lock<typename Mutex::shared_guard_type> &&
-    requires(Mutex& mutex) {
+    guard_of_lock<typename Mutex::upgrade_guard_type> &&
+    requires(Mutex& mutex, typename Mutex::upgrade_guard_type& guard,
+             std::chrono::milliseconds time, std::chrono::steady_clock::time_point deadline) {
+        { Mutex::is_leased } -> std::convertible_to<bool>;
+        { Mutex::can_be_lost } -> std::convertible_to<bool>;
+        mutex.get_executor();
         mutex.async_lock(boost::asio::detached);
+        mutex.async_try_lock(boost::asio::detached);
+        mutex.async_try_lock_for(time, boost::asio::detached);
+        mutex.async_try_lock_until(deadline, boost::asio::detached);
         mutex.async_lock_shared(boost::asio::detached);
+        mutex.async_try_lock_shared(boost::asio::detached);
+        mutex.async_try_lock_shared_for(time, boost::asio::detached);
+        mutex.async_try_lock_shared_until(deadline, boost::asio::detached);
+        mutex.async_lock_upgrade(boost::asio::detached);
+        mutex.async_try_lock_upgrade(boost::asio::detached);
+        mutex.async_try_lock_upgrade_for(time, boost::asio::detached);
+        mutex.async_try_lock_upgrade_until(deadline, boost::asio::detached);
+        mutex.async_upgrade(guard, boost::asio::detached);
     };
 
 /// A semaphore of any backend.
@@ -101,21 +117,63 @@ concept awaitable_semaphore =
         semaphore.async_try_acquire(units, boost::asio::detached);
         semaphore.async_try_acquire_for(units, time, boost::asio::detached);
         semaphore.async_try_acquire_until(units, deadline, boost::asio::detached);
+        semaphore.async_take(units, boost::asio::detached);
+        semaphore.async_take(boost::asio::detached);
         semaphore.async_release(units, boost::asio::detached);
         semaphore.async_release(boost::asio::detached);
         semaphore.async_available(boost::asio::detached);
+        semaphore.async_set_capacity(units, boost::asio::detached);
     };
 
 /// A condition of a mutex, of any backend.
 template <class Condition>
-concept awaitable_condition = requires(Condition& condition, typename Condition::guard_type& guard,
-                                       bool (*predicate)(), std::chrono::milliseconds time) {
-    condition.async_wait(guard, boost::asio::detached);
-    condition.async_wait(guard, predicate, boost::asio::detached);
-    condition.async_wait_for(guard, time, boost::asio::detached);
-    condition.async_wait_for(guard, time, predicate, boost::asio::detached);
-    condition.async_notify_one(boost::asio::detached);
-    condition.async_notify_all(boost::asio::detached);
+concept awaitable_condition =
+    requires(Condition& condition, typename Condition::guard_type& guard, bool (*predicate)(),
+             std::chrono::milliseconds time, std::chrono::steady_clock::time_point deadline) {
+        condition.async_wait(guard, boost::asio::detached);
+        condition.async_wait(guard, predicate, boost::asio::detached);
+        condition.async_wait_for(guard, time, boost::asio::detached);
+        condition.async_wait_for(guard, time, predicate, boost::asio::detached);
+        condition.async_wait_until(guard, deadline, boost::asio::detached);
+        condition.async_wait_until(guard, deadline, predicate, boost::asio::detached);
+        condition.async_notify_one(boost::asio::detached);
+        condition.async_notify_all(boost::asio::detached);
+    };
+
+/// An event of any backend.
+template <class Event>
+concept awaitable_event = requires(Event& event, std::chrono::milliseconds time,
+                                   std::chrono::steady_clock::time_point deadline) {
+    event.get_executor();
+    event.async_wait(boost::asio::detached);
+    event.async_wait_for(time, boost::asio::detached);
+    event.async_wait_until(deadline, boost::asio::detached);
+    event.async_set(boost::asio::detached);
+    event.async_reset(boost::asio::detached);
+    event.async_is_set(boost::asio::detached);
+};
+
+/// A latch of any backend.
+template <class Latch>
+concept awaitable_latch =
+    requires(Latch& latch, std::ptrdiff_t arrivals, std::chrono::milliseconds time,
+             std::chrono::steady_clock::time_point deadline) {
+        latch.get_executor();
+        latch.async_wait(boost::asio::detached);
+        latch.async_wait_for(time, boost::asio::detached);
+        latch.async_wait_until(deadline, boost::asio::detached);
+        latch.async_try_wait(boost::asio::detached);
+        latch.async_count_down(arrivals, boost::asio::detached);
+        latch.async_count_down(boost::asio::detached);
+        latch.async_arrive_and_wait(boost::asio::detached);
+    };
+
+/// A barrier of any backend.
+template <class Barrier>
+concept awaitable_barrier = requires(Barrier& barrier) {
+    barrier.get_executor();
+    barrier.async_arrive_and_wait(boost::asio::detached);
+    barrier.async_arrive_and_drop(boost::asio::detached);
 };
 
 /// A job queue of any backend.

@@ -192,6 +192,18 @@ public:
         return detail::start_call(*this, reset, std::forward<CompletionToken>(token));
     }
 
+    /// @ref is_set in the form that exists on every backend. Completion signature
+    /// `void(error_code, bool)`; no errors; always completes at once, through the associated
+    /// immediate executor.
+    template <boost::asio::completion_token_for<void(error_code, bool)> CompletionToken =
+                  boost::asio::deferred_t>
+    auto async_is_set(CompletionToken&& token = {})
+    {
+        auto read = [](const basic_event& self, detail::attempt_base& attempt) noexcept
+        { attempt.value = self.is_set() ? 1 : 0; };
+        return detail::start_call<bool>(*this, read, std::forward<CompletionToken>(token));
+    }
+
 private:
     friend struct detail::state_access;
 

@@ -183,6 +183,18 @@ public:
     /// Whether the latch is open.
     [[nodiscard]] bool try_wait() const noexcept { return state_->try_wait(); }
 
+    /// @ref try_wait in the form that exists on every backend. Completion signature
+    /// `void(error_code, bool)`; no errors; always completes at once, through the associated
+    /// immediate executor.
+    template <boost::asio::completion_token_for<void(error_code, bool)> CompletionToken =
+                  boost::asio::deferred_t>
+    auto async_try_wait(CompletionToken&& token = {})
+    {
+        auto read = [](const basic_latch& self, detail::attempt_base& attempt) noexcept
+        { attempt.value = self.try_wait() ? 1 : 0; };
+        return detail::start_call<bool>(*this, read, std::forward<CompletionToken>(token));
+    }
+
     /// @ref count_down in the form that exists on every backend. Completion signature
     /// `void(error_code)`, with the same errors; always completes at once, through the associated
     /// immediate executor.

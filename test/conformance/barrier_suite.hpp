@@ -27,6 +27,7 @@
 #include <string>
 #include <support/backend_test.hpp>
 #include <support/print.hpp>
+#include <turnstile/concepts.hpp>
 #include <turnstile/error.hpp>
 
 namespace turnstile::test {
@@ -36,6 +37,8 @@ struct barrier_test : backend_test<Provider>
 {
     using typename backend_test<Provider>::task;
     using barrier_type = typename Provider::barrier_type;
+
+    static_assert(awaitable_barrier<barrier_type>);
 
     explicit barrier_test(std::ptrdiff_t participants)
         : meeting(this->provider.make_barrier(participants))

@@ -27,6 +27,7 @@
 #include <memory>
 #include <string>
 #include <support/backend_test.hpp>
+#include <turnstile/concepts.hpp>
 #include <turnstile/error.hpp>
 
 namespace turnstile::test {
@@ -36,6 +37,8 @@ struct event_test : backend_test<Provider>
 {
     using typename backend_test<Provider>::task;
     using event_type = typename Provider::event_type;
+
+    static_assert(awaitable_event<event_type>);
 
     explicit event_test(bool automatic, bool is_set = false)
         : flag(this->provider.make_event(automatic, is_set))
@@ -142,6 +145,26 @@ TURNSTILE_EVENT_TEST(a_reset_clears_an_unused_set)
             co_await t.flag.async_set();
         });
     BOOST_TEST(t.told == "a");
+}
+
+TURNSTILE_EVENT_TEST(an_event_can_be_read)
+{
+    for (const bool automatic : {false, true})
+    {
+        turnstile::test::event_test<Provider> t(automatic);
+        t.run(
+            [&]() -> typename decltype(t)::task
+            {
+                BOOST_TEST(!(co_await t.flag.async_is_set()));
+                co_await t.flag.async_set();
+                BOOST_TEST(co_await t.flag.async_is_set());
+                // Reading does not use up the event.
+                co_await t.flag.async_wait();
+                BOOST_TEST(co_await t.flag.async_is_set() != automatic);
+                co_await t.flag.async_reset();
+                BOOST_TEST(!(co_await t.flag.async_is_set()));
+            });
+    }
 }
 
 TURNSTILE_EVENT_TEST(waiting_can_be_limited_in_time)

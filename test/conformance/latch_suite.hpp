@@ -29,6 +29,7 @@
 #include <string>
 #include <support/backend_test.hpp>
 #include <support/print.hpp>
+#include <turnstile/concepts.hpp>
 #include <turnstile/error.hpp>
 
 namespace turnstile::test {
@@ -38,6 +39,8 @@ struct latch_test : backend_test<Provider>
 {
     using typename backend_test<Provider>::task;
     using latch_type = typename Provider::latch_type;
+
+    static_assert(awaitable_latch<latch_type>);
 
     explicit latch_test(std::ptrdiff_t count)
         : gate(this->provider.make_latch(count))
@@ -168,6 +171,21 @@ TURNSTILE_LATCH_TEST(a_cancelled_wait_does_not_withdraw_the_arrival)
                 co_await t.gate.async_arrive_and_wait();
             });
     }
+}
+
+TURNSTILE_LATCH_TEST(a_latch_can_be_read)
+{
+    turnstile::test::latch_test<Provider> t(2);
+    t.run(
+        [&]() -> typename decltype(t)::task
+        {
+            co_await t.gate.async_count_down();
+            BOOST_TEST(!(co_await t.gate.async_try_wait()));
+            // Reading is not an arrival.
+            BOOST_TEST(!(co_await t.gate.async_try_wait()));
+            co_await t.gate.async_count_down();
+            BOOST_TEST(co_await t.gate.async_try_wait());
+        });
 }
 
 TURNSTILE_LATCH_TEST(waiting_can_be_limited_in_time)

@@ -76,7 +76,7 @@ struct semaphore_test : backend_test<Provider>
         };
     }
 
-    /// Takes units for good, and records the name.
+    /// Acquires units, records the name, and forgets the permit.
     auto take(char name, std::ptrdiff_t units)
     {
         return [this, name, units]() -> task
@@ -370,6 +370,48 @@ TURNSTILE_SEMAPHORE_TEST(units_can_be_added_without_a_permit)
         });
 }
 
+TURNSTILE_SEMAPHORE_TEST(taken_units_are_not_released)
+{
+    turnstile::test::semaphore_test<Provider> t(3);
+    t.run(
+        [&]() -> typename decltype(t)::task
+        {
+            co_await t.semaphore.async_take(2);
+            BOOST_TEST(co_await t.semaphore.async_available() == 1);
+            co_await t.semaphore.async_take();
+            BOOST_TEST(co_await t.semaphore.async_available() == 0);
+            co_await t.semaphore.async_release(3);
+            BOOST_TEST(co_await t.semaphore.async_available() == 3);
+        });
+}
+
+TURNSTILE_SEMAPHORE_TEST(units_can_be_waited_for_and_taken)
+{
+    turnstile::test::semaphore_test<Provider> t(1, 3);
+    boost::asio::cancellation_signal signal;
+    const auto taking = [&](char name, std::ptrdiff_t units)
+    {
+        return [&t, name, units]() -> typename decltype(t)::task
+        {
+            const auto [error] = co_await t.semaphore.async_take(units, boost::asio::as_tuple);
+            t.tell(name, error);
+        };
+    };
+    t.run(
+        [&]() -> typename decltype(t)::task
+        {
+            co_await t.spawn_and_settle(taking('a', 3), signal.slot());
+            co_await t.spawn_and_settle(taking('b', 2));
+            signal.emit(boost::asio::cancellation_type::total);
+            while (t.told != "A")
+                co_await t.provider.settle();
+            co_await t.semaphore.async_release(2);
+            while (t.told != "Ab")
+                co_await t.provider.settle();
+            BOOST_TEST(co_await t.semaphore.async_available() == 1);
+        });
+}
+
 TURNSTILE_SEMAPHORE_TEST(more_units_than_were_taken_cannot_be_added)
 {
     turnstile::test::semaphore_test<Provider> t(2, 3);
@@ -404,13 +446,42 @@ TURNSTILE_SEMAPHORE_TEST(an_invalid_number_is_rejected)
                 const auto [trying, b] = co_await t.semaphore.async_try_acquire(units, as_tuple);
                 const auto [timed, c] =
                     co_await t.semaphore.async_try_acquire_for(units, hour, as_tuple);
-                for (const auto& error : {plain, trying, timed})
+                const auto [taking] = co_await t.semaphore.async_take(units, as_tuple);
+                for (const auto& error : {plain, trying, timed, taking})
                     BOOST_TEST(error == turnstile::errc::invalid_count);
                 BOOST_TEST(a.count() == 0);
                 BOOST_TEST(!b.has_value());
                 BOOST_TEST(!c.has_value());
             }
             BOOST_TEST(co_await t.semaphore.async_available() == 3);
+        });
+}
+
+// --- the capacity -----------------------------------------------------------------------------
+
+TURNSTILE_SEMAPHORE_TEST(the_capacity_can_be_changed)
+{
+    turnstile::test::semaphore_test<Provider> t(2);
+    using boost::asio::as_tuple;
+    t.run(
+        [&]() -> typename decltype(t)::task
+        {
+            auto permit = co_await t.semaphore.async_acquire(2);
+            co_await t.spawn_and_settle(t.take('a', 1));
+            co_await t.semaphore.async_set_capacity(3);
+            co_await t.provider.settle();
+            BOOST_TEST(t.told == "a");
+            for (const std::ptrdiff_t capacity : {0, -1})
+            {
+                const auto [error] = co_await t.semaphore.async_set_capacity(capacity, as_tuple);
+                BOOST_TEST(error == turnstile::errc::invalid_count);
+            }
+            // One unit is in use already, so only one of the released units remains.
+            co_await t.semaphore.async_set_capacity(2);
+            co_await permit.async_release();
+            BOOST_TEST(co_await t.semaphore.async_available() == 1);
+            const auto [error, none] = co_await t.semaphore.async_acquire(3, as_tuple);
+            BOOST_TEST(error == turnstile::errc::invalid_count);
         });
 }
 

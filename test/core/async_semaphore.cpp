@@ -493,6 +493,10 @@ BOOST_AUTO_TEST_CASE(immediate_completions_use_the_immediate_executor)
     t.semaphore.async_available(
         here([&](error_code, std::ptrdiff_t value) { told += value == 2; }));
     BOOST_TEST(told == 5);
+    t.semaphore.async_take(here([&](error_code error) { told += !error; }));
+    BOOST_TEST(told == 6);
+    t.semaphore.async_set_capacity(3, here([&](error_code error) { told += !error; }));
+    BOOST_TEST(told == 7);
 }
 
 // --- tokens, flavours -------------------------------------------------------------------------

@@ -19,6 +19,7 @@
 #include <support/manual_clock.hpp>
 #include <support/print.hpp>
 #include <turnstile/async_semaphore.hpp>
+#include <turnstile/observe.hpp>
 #include <utility>
 #include <vector>
 
@@ -440,6 +441,44 @@ BOOST_AUTO_TEST_CASE(a_permit_in_a_completion_that_never_runs_is_released)
     for (const acquisition* each : {&acquired, &tried, &timed})
         BOOST_TEST(each->state() == "dropped");
     BOOST_TEST(t.semaphore->available() == 4);
+    attempt<> taken;
+    t.contexts[1] = std::make_unique<asio::io_context>();
+    t.semaphore->async_take(receiver<void>(taken, t.contexts[1]->get_executor(), true));
+    BOOST_TEST(t.semaphore->available() == 3);
+    t.contexts[1].reset();
+    BOOST_TEST(taken.state() == "dropped");
+    BOOST_TEST(t.semaphore->available() == 4);
+}
+
+TURNSTILE_TEST_BOTH_PATHS(units_are_taken_only_by_a_delivered_operation)
+{
+    const auto watch = std::make_shared<lock_watch>();
+    {
+        scene t(how);
+        t.semaphore = std::make_unique<async_semaphore>(*t.contexts[0], 2, "tested", watch);
+        const auto take = [&](std::size_t context, attempt<>& a)
+        {
+            launch(how, t.contexts[context]->get_executor(), a,
+                   [&] { return t.semaphore->async_take(2); });
+        };
+        attempt<> taken, undelivered, last;
+        take(0, taken);
+        drain(*t.contexts[0]);
+        BOOST_TEST(taken.state() == "done");
+        take(1, undelivered);
+        drain(*t.contexts[1]);
+        t.semaphore->release(2);
+        BOOST_TEST(t.semaphore->available() == 0);
+        t.contexts[1].reset();
+        BOOST_TEST(undelivered.state() == "dropped");
+        BOOST_TEST(t.semaphore->available() == 2);
+        take(0, last);
+        drain(*t.contexts[0]);
+        BOOST_TEST(last.state() == "done");
+        BOOST_TEST(t.semaphore->available() == 0);
+    }
+    // Taken units do not keep the state alive, as permits do.
+    BOOST_TEST(watch.use_count() == 1);
 }
 
 TURNSTILE_TEST_BOTH_PATHS(a_long_queue_on_a_strand_that_has_shut_down_does_not_recurse)

@@ -703,6 +703,8 @@ BOOST_AUTO_TEST_CASE(immediate_completions_use_the_immediate_executor)
     BOOST_TEST(told == 3);
     t.flag.async_set(here(count));
     BOOST_TEST(told == 4);
+    t.flag.async_is_set(here([&](error_code, bool yes) { told += yes; }));
+    BOOST_TEST(told == 5);
 }
 
 BOOST_AUTO_TEST_CASE(a_handler_that_passes_an_automatic_event_is_always_posted)

@@ -760,6 +760,8 @@ BOOST_AUTO_TEST_CASE(immediate_completions_use_the_immediate_executor)
     t.gate.async_count_down(1,
                             here([&](error_code error) { told += error == errc::over_release; }));
     BOOST_TEST(told == 5);
+    t.gate.async_try_wait(here([&](error_code, bool yes) { told += yes; }));
+    BOOST_TEST(told == 6);
 }
 
 // --- tokens, flavours -------------------------------------------------------------------------

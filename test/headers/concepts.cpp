@@ -7,9 +7,12 @@
 
 #include <turnstile/async_mutex.hpp>
 #include <turnstile/async_semaphore.hpp>
+#include <turnstile/barrier.hpp>
 #include <turnstile/concepts.hpp>
 #include <turnstile/condition.hpp>
+#include <turnstile/event.hpp>
 #include <turnstile/job_queue.hpp>
+#include <turnstile/latch.hpp>
 #include <turnstile/shared_mutex.hpp>
 
 static_assert(turnstile::awaitable_mutex<turnstile::async_mutex>);
@@ -17,4 +20,7 @@ static_assert(turnstile::awaitable_mutex<turnstile::unsynchronized_async_mutex>)
 static_assert(turnstile::awaitable_semaphore<turnstile::async_semaphore>);
 static_assert(turnstile::awaitable_shared_mutex<turnstile::shared_mutex>);
 static_assert(turnstile::awaitable_condition<turnstile::condition<turnstile::async_mutex>>);
+static_assert(turnstile::awaitable_event<turnstile::event>);
+static_assert(turnstile::awaitable_latch<turnstile::latch>);
+static_assert(turnstile::awaitable_barrier<turnstile::barrier>);
 static_assert(turnstile::awaitable_job_queue<turnstile::job_queue<int>>);

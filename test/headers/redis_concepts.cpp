@@ -8,7 +8,10 @@
 #include <turnstile/detail/section.hpp>
 #include <turnstile/redis/async_mutex.hpp>
 #include <turnstile/redis/async_semaphore.hpp>
+#include <turnstile/redis/barrier.hpp>
 #include <turnstile/redis/condition.hpp>
+#include <turnstile/redis/event.hpp>
+#include <turnstile/redis/latch.hpp>
 #include <turnstile/redis/shared_mutex.hpp>
 
 namespace redis = turnstile::redis;
@@ -18,6 +21,9 @@ static_assert(turnstile::guard_of_lease<redis::async_mutex::guard_type>);
 static_assert(turnstile::awaitable_semaphore<redis::async_semaphore>);
 static_assert(turnstile::awaitable_shared_mutex<redis::shared_mutex>);
 static_assert(turnstile::awaitable_condition<redis::condition>);
+static_assert(turnstile::awaitable_event<redis::event>);
+static_assert(turnstile::awaitable_latch<redis::latch>);
+static_assert(turnstile::awaitable_barrier<redis::barrier>);
 
 // A section waits for the release of its lock, and reports a loss.
 static_assert(!turnstile::detail::is_local<redis::async_mutex::guard_type>);

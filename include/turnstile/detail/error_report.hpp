@@ -26,7 +26,12 @@ auto with_result(Request& request, attempt_base& attempt, Use use)
 {
     const error_code error = to_error_code(attempt.result);
     if constexpr (std::is_void_v<typename Request::result_type>)
+    {
+        if constexpr (requires { request.finish(attempt); })
+            if (!error)
+                request.finish(attempt);
         return use(error);
+    }
     else if (error)
         return use(error, typename Request::result_type());
     else
@@ -47,7 +52,7 @@ struct throwing_report
     {
         if (!is_success(attempt.result)) [[unlikely]]
             request.throw_error(to_error_code(attempt.result), attempt);
-        if constexpr (!std::is_void_v<typename Request::result_type>)
+        if constexpr (requires { request.finish(attempt); })
             return request.finish(attempt);
     }
 };

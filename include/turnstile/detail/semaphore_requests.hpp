@@ -215,6 +215,19 @@ private:
     std::ptrdiff_t units_;
 };
 
+/// Waits for units and takes them for good.
+template <class State, class Permit>
+class take_request : public acquire_request<State, Permit, void>
+{
+    using base = acquire_request<State, Permit, void>;
+
+public:
+    using base::base;
+
+    /// Until this call, the operation holds the units as a permit would: undelivered units are released.
+    void finish(attempt_base& /*attempt*/) noexcept { base::state_->remove_permit(); }
+};
+
 /// Acquires units if they are available and there are no waiters.
 template <class State, class Permit>
 class try_acquire_request : public acquire_request<State, Permit, std::optional<Permit>>

@@ -45,7 +45,8 @@
 //   begin_delivery(waiter&)           the waiter is about to be delivered, on its executor. If the
 //                                     object has been destroyed, releases a grant: the attempt is
 //                                     aborted
-//   finish(attempt_base&) -> result   the result of an attempt that ended without an error
+//   finish(attempt_base&) -> result   the result of an attempt that ended without an error; optional
+//                                     if the result is void
 //   undo_grant(attempt_base&)         the attempt has ended, but can never be delivered: undoes its
 //                                     grant, if it has one. If the parameter is a waiter&, it is called
 //                                     only for attempts that became a waiter
