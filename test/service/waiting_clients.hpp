@@ -11,19 +11,12 @@
 #include <cstdlib>
 #include <memory>
 #include <string>
+#include <support/scaled.hpp>
 #include <thread>
 
 // Waiters for the units of the semaphore "a", which is the only one of its server.
 
 namespace turnstile::test {
-
-/// A number times the variable TURNSTILE_LOAD_SCALE, with which scripts/nightly makes the load larger.
-inline int scaled(int number)
-{
-    // NOLINTNEXTLINE(concurrency-mt-unsafe): no thread changes the environment.
-    const char* const scale = std::getenv("TURNSTILE_LOAD_SCALE");
-    return scale == nullptr ? number : number * std::atoi(scale);
-}
 
 inline std::string list(http_client& client)
 {
