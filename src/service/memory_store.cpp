@@ -38,13 +38,16 @@ void memory_store::semaphore_record::add(std::int64_t units)
 
 void memory_store::semaphore_record::refill()
 {
-    // A release may grant units to waiters at once, and so make room for more.
-    while (reserve != 0 && semaphore.available() != max_units)
+    // A release may grant units to waiters at once, and so make room for more. But the permit of a waiter holds them until
+    // the waiter resumes, and calls this function again.
+    error_code held;
+    while (!held && reserve != 0 && semaphore.available() != max_units)
     {
         const auto units = static_cast<std::ptrdiff_t>(
             std::min<std::int64_t>(reserve, max_units - semaphore.available()));
-        reserve -= units;
-        semaphore.release(units);
+        semaphore.release(units, held);
+        if (!held)
+            reserve -= units;
     }
 }
 

@@ -432,6 +432,30 @@ TURNSTILE_SEMAPHORE_TEST(more_units_than_were_taken_cannot_be_added)
         });
 }
 
+TURNSTILE_SEMAPHORE_TEST(units_that_permits_hold_cannot_be_added)
+{
+    turnstile::test::semaphore_test<Provider> t(3, 5);
+    t.run(
+        [&]() -> typename decltype(t)::task
+        {
+            co_await t.semaphore.async_release(2);
+            auto permit = co_await t.semaphore.async_acquire(4);
+            co_await permit.split(1).async_release();
+            auto part = permit.split(1);
+            part.merge(permit.split(1));
+            const auto [error] = co_await t.semaphore.async_release(1, boost::asio::as_tuple);
+            BOOST_TEST(error == turnstile::errc::over_release);
+            BOOST_TEST(co_await t.semaphore.async_available() == 2);
+            part.forget();
+            const auto [still] = co_await t.semaphore.async_release(3, boost::asio::as_tuple);
+            BOOST_TEST(still == turnstile::errc::over_release);
+            co_await t.semaphore.async_release(2);
+            BOOST_TEST(co_await t.semaphore.async_available() == 4);
+            co_await permit.async_release();
+            BOOST_TEST(co_await t.semaphore.async_available() == 5);
+        });
+}
+
 TURNSTILE_SEMAPHORE_TEST(an_invalid_number_is_rejected)
 {
     turnstile::test::semaphore_test<Provider> t(3);

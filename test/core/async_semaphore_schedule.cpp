@@ -149,7 +149,7 @@ private:
             world_.release(random_.below(static_cast<unsigned>(model.taken() - model.held()) + 1),
                            asynchronously);
         else if (what < 11)
-            world_.release(model.taken() + 1 + random_.below(3), asynchronously);
+            world_.release(model.taken() - model.held() + 1 + random_.below(3), asynchronously);
         else if (what < 15)
             world_.set_capacity(1 + random_.below(7));
         else if (random_.below(4) == 0)

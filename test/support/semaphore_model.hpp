@@ -83,7 +83,7 @@ public:
     /// Adds units that no permit holds. Returns whether that is possible.
     bool release(std::ptrdiff_t units)
     {
-        if (units > taken())
+        if (units > taken() - held_)
             return false;
         add(units);
         serve();

@@ -72,7 +72,6 @@ public:
     {
         if (units == count())
             return std::move(*this);
-        state_->add_permit();
         units_ -= static_cast<std::uint64_t>(units);
         return local_permit_grant(*state_, static_cast<std::uint64_t>(units));
     }
@@ -87,16 +86,15 @@ public:
         }
         else if (other.state_ != nullptr)
         {
-            units_ += other.units_;
-            other.forget();
+            units_ += std::exchange(other.units_, 0);
+            other.state_ = nullptr;
         }
     }
 
     void forget() noexcept
     {
-        units_ = 0;
         if (state_ != nullptr)
-            std::exchange(state_, nullptr)->remove_permit();
+            std::exchange(state_, nullptr)->forget_permit(std::exchange(units_, 0));
     }
 
     void release() noexcept
@@ -225,7 +223,7 @@ public:
     using base::base;
 
     /// Until this call, the operation holds the units as a permit would: undelivered units are released.
-    void finish(attempt_base& /*attempt*/) noexcept { base::state_->remove_permit(); }
+    void finish(attempt_base& attempt) noexcept { base::state_->forget_permit(attempt.value); }
 };
 
 /// Acquires units if they are available and there are no waiters.

@@ -22,9 +22,10 @@ namespace turnstile::detail {
 /**
  * @brief State of a counting semaphore.
  *
- * The word: from bit 4 on, 28 bits count the permits, including undelivered ones, that refer to the
- * state; from bit 32 on, the available units. One compare-and-swap of both acquires or releases a
- * permit. The value of a waiter is the number of units that it requests, or holds once granted.
+ * The word: from bit 4 on, 28 bits count the units in permits, including undelivered ones; from bit
+ * 32 on, the available units. One compare-and-swap of both acquires or releases a permit. Each unit in
+ * a permit keeps the state alive. The value of a waiter is the number of units that it requests, or
+ * holds once granted.
  *
  * `slow` is set while the semaphore is closed or owes units. It owes units if the capacity was
  * lowered below the units in use; released units then reduce this debt and do not become available.
@@ -41,13 +42,12 @@ class semaphore_state : public wait_queue<Synchronization>
     using queue::slow;
     using queue::word_;
 
-    static constexpr std::uint64_t one_permit = 1 << 4;
+    static constexpr std::uint64_t one_held = 1 << 4;
     static constexpr unsigned available_shift = 32;
     static constexpr std::uint64_t one_unit = std::uint64_t{1} << available_shift;
-    static constexpr std::uint64_t permits_mask = one_unit - one_permit;
 
 public:
-    /// So that 28 bits can count the permits, since each holds at least one unit.
+    /// So that 28 bits can count the units in permits.
     static constexpr std::ptrdiff_t max_capacity = (1 << 28) - 1;
 
     semaphore_state(std::ptrdiff_t available, std::ptrdiff_t capacity, std::string name,
@@ -125,9 +125,9 @@ public:
     BOOST_FORCEINLINE void release_permit(std::uint64_t units) noexcept
     {
         std::uint64_t word = word_.peek();
-        while ((word & engine_bits) == 0 && available_in(word) + units <= limit())
+        while ((word & engine_bits) == 0)
         {
-            if (word_.replace_release(word, word - one_permit + units * one_unit))
+            if (word_.replace_release(word, word + units * (one_unit - one_held)))
                 return;
             word = word_.peek();
         }
@@ -140,7 +140,8 @@ public:
         watch_log log = queue::start_log();
         std::uint64_t word = queue::lock_queue();
         waiter_chain ready;
-        const bool possible = units >= 1 && units <= limit() - available_in(word) + debt_;
+        const std::uint64_t in_use = limit() - available_in(word) + debt_;
+        const bool possible = units >= 1 && units <= in_use - held_in(word);
         if (possible)
             word = hand_over(word, units, ready, log);
         queue::unlock_queue(word);
@@ -148,23 +149,14 @@ public:
         return possible;
     }
 
-    /// Counts the additional permit of a split.
-    void add_permit() noexcept
+    /// Stops counting the units of a permit that was forgotten, without releasing them.
+    void forget_permit(std::uint64_t units) noexcept
     {
         const std::uint64_t word = queue::lock_queue();
         if ((word & orphaned) != 0)
-            queue::add_reference();
-        queue::unlock_queue((word & orphaned) != 0 ? word : word + one_permit);
-    }
-
-    /// Stops counting a permit that was merged or forgotten, without releasing its units.
-    void remove_permit() noexcept
-    {
-        const std::uint64_t word = queue::lock_queue();
-        if ((word & orphaned) != 0)
-            queue::unlock_and_drop_reference(word);
+            queue::unlock_and_drop_references(word, units);
         else
-            queue::unlock_queue(word - one_permit);
+            queue::unlock_queue(word - units * one_held);
     }
 
     /// Adds or removes units. Waiters that request more than the new capacity fail.
@@ -208,9 +200,9 @@ private:
         watch_log log = queue::start_log();
         const std::uint64_t word = queue::lock_queue();
         if ((word & orphaned) != 0)
-            return queue::unlock_and_drop_reference(word);
+            return queue::unlock_and_drop_references(word, units);
         waiter_chain ready;
-        queue::unlock_queue(hand_over(word - one_permit, units, ready, log));
+        queue::unlock_queue(hand_over(word - units * one_held, units, ready, log));
         post_all(ready);
     }
 
@@ -219,9 +211,12 @@ private:
         return word >> available_shift;
     }
 
+    /// The number of units in permits.
+    static std::uint64_t held_in(std::uint64_t word) noexcept { return word % one_unit / one_held; }
+
     static std::uint64_t taken_from(std::uint64_t word, std::uint64_t units) noexcept
     {
-        return word - units * one_unit + one_permit;
+        return word - units * (one_unit - one_held);
     }
 
     [[nodiscard]] std::uint64_t limit() const noexcept
@@ -229,14 +224,12 @@ private:
         return capacity_.load(std::memory_order_relaxed);
     }
 
-    /// Released units pay the debt first. The available units never exceed the capacity, even if a
-    /// permit's units were also released by number.
+    /// Released units pay the debt first.
     [[nodiscard]] std::uint64_t returned_to(std::uint64_t word, std::uint64_t units) noexcept
     {
         const std::uint64_t paid = std::min(debt_, units);
         debt_ -= paid;
-        const std::uint64_t added = std::min(units - paid, limit() - available_in(word));
-        return with_slow(word + added * one_unit);
+        return with_slow(word + (units - paid) * one_unit);
     }
 
     [[nodiscard]] std::uint64_t with_slow(std::uint64_t word) const noexcept
@@ -293,7 +286,7 @@ private:
 
     [[nodiscard]] std::uint64_t live_grants(std::uint64_t word) const noexcept override
     {
-        return (word & permits_mask) / one_permit;
+        return held_in(word);
     }
 
     void describe(std::uint64_t word, std::int64_t /*now*/, lock_snapshot& snapshot) const override

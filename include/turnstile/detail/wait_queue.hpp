@@ -448,13 +448,19 @@ protected:
         ready.push_back(w);
     }
 
-    /// Drops a reference and unlocks the queue. The last reference deletes the state.
-    void unlock_and_drop_reference(std::uint64_t word) noexcept
+    /// Drops references and unlocks the queue. The last reference deletes the state.
+    void unlock_and_drop_references(std::uint64_t word, std::uint64_t count) noexcept
     {
-        const bool last = --references_ == 0;
+        references_ -= count;
+        const bool last = references_ == 0;
         unlock_queue(word);
         if (last)
             destroy_when_possible();
+    }
+
+    void unlock_and_drop_reference(std::uint64_t word) noexcept
+    {
+        unlock_and_drop_references(word, 1);
     }
 
     void add_reference() noexcept { ++references_; }
