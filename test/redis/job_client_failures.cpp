@@ -25,7 +25,7 @@ BOOST_FIXTURE_TEST_SUITE(redis_job_client_failures, driven_jobs)
 
 // --- expired attempts -----------------------------------------------------------------------------
 
-// The event may have waited in a buffer while the process was suspended.
+// The event may have waited in a buffer while the process was stopped.
 BOOST_AUTO_TEST_CASE(expired_attempts_end_before_events)
 {
     for (const int event : {0, 1, 2, 3})

@@ -466,7 +466,7 @@ BOOST_AUTO_TEST_CASE(the_end_of_a_job_is_unknown_if_credentials_are_revoked_for_
     BOOST_TEST((error_of(std::move(next)) == redis::errc::unknown_outcome));
 }
 
-// The server sees the connection of a suspended process. Each of its waiting workers could use up an attempt.
+// The server sees the connection of a stopped process. Each of its waiting workers could use up an attempt.
 BOOST_AUTO_TEST_CASE(a_suspended_process_uses_up_one_attempt_of_a_job)
 {
     tcp_proxy proxy(server.port());
@@ -481,10 +481,10 @@ BOOST_AUTO_TEST_CASE(a_suspended_process_uses_up_one_attempt_of_a_job)
         BOOST_TEST_REQUIRE(
             until([&] { return server.cli({"ZCARD", key + "{idle}"}) == expected; }));
     };
-    std::vector<std::future<redis::job_queue<std::string>::job_type>> suspended;
+    std::vector<std::future<redis::job_queue<std::string>::job_type>> stopped;
     for (int i = 1; i <= 4; ++i)
     {
-        suspended.push_back(theirs.async_next(use_future));
+        stopped.push_back(theirs.async_next(use_future));
         are_parked(i);
     }
     proxy.hold(true);
@@ -497,7 +497,7 @@ BOOST_AUTO_TEST_CASE(a_suspended_process_uses_up_one_attempt_of_a_job)
     // All workers wait again.
     proxy.resume();
     are_parked(4);
-    for (auto& each : suspended)
+    for (auto& each : stopped)
     {
         queue.async_push("b", use_future).get();
         each.get().async_finish(use_future).get();

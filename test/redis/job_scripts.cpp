@@ -222,7 +222,7 @@ BOOST_AUTO_TEST_CASE(jobs_of_a_crashed_worker_return_to_the_head_in_order)
     TEST_WORDS(heard(), "w:a#1 lost", "w:a#1 lost");
 }
 
-// The process may be suspended. Each of its waiting workers would use up an attempt of the same job.
+// The process may be stopped. Each of its waiting workers would use up an attempt of the same job.
 BOOST_AUTO_TEST_CASE(workers_of_a_connection_that_let_a_lease_expire_wait_no_longer)
 {
     take("a#1.1");
@@ -497,7 +497,7 @@ BOOST_AUTO_TEST_CASE(the_workers_of_one_process_do_not_hide_a_due_time_from_othe
     TEST_WORDS(heard(), "w:b#1 due", "w:a#1 due");
 }
 
-// The process may be suspended.
+// The process may be stopped.
 BOOST_AUTO_TEST_CASE(many_workers_of_one_process_do_not_hide_a_due_time_from_later_ones)
 {
     for (int i = 1; i <= 100; ++i)

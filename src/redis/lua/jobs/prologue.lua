@@ -221,7 +221,7 @@ local function session_of(worker)
   return string.match(worker, '^[^#]*')
 end
 
--- A session that let a lease expire may belong to a suspended process, and each of its workers would use up an attempt.
+-- A session that let a lease expire may belong to a stopped process, and each of its workers would use up an attempt.
 -- So those among the first ones wait no longer. The session learns of this, and lets them wait again. Returns whether
 -- there may be more of them.
 local function drop_workers(unresponsive)
@@ -308,7 +308,7 @@ local function serve()
   if parked == 0 or due == 0 or informed > now and informed <= due then return end
   informed = due
   -- Informs four connections, because some of them may be disconnected by then. If all four are, the next script does
-  -- what is due. Many of the first workers may belong to a suspended process. The last ones began to wait most
+  -- what is due. Many of the first workers may belong to a stopped process. The last ones began to wait most
   -- recently, so their process ran then. Hence the first and the last ones take turns.
   local seen, left, first = {}, 4, redis.call('ZRANGE', key .. '{idle}', 0, looks_at - 1)
   local last_ones = redis.call('ZRANGE', key .. '{idle}', -looks_at, -1)
