@@ -42,7 +42,7 @@ enum class job_failure
     none,
     /// The worker reported a failure, or the payload could not be parsed.
     failed,
-    /// The worker gave the job up, crashed, or lost it.
+    /// The worker ended the attempt without a result, crashed, or lost the job.
     abandoned,
     /// The attempt took longer than its time limit.
     timed_out,

@@ -53,7 +53,7 @@ namespace turnstile {
  * @par Fairness
  * Workers get jobs in the order in which they began to wait. Jobs of one priority start, unless
  * they are delayed or started again, in the order in which they were pushed. A job that its worker
- * gave up returns to the head of its level. A job after its delay or back-off goes to the end. Of
+ * abandoned goes to the head of its level. A job after its delay or back-off goes to the end. Of
  * 16 starts, the level `job_priority::low` has precedence in one, `job_priority::normal` in
  * three, and `job_priority::high` in the others. So each level advances.
  *

@@ -688,7 +688,7 @@ BOOST_AUTO_TEST_CASE(threads_finish_each_job_once)
             co_await queue.async_push(std::to_string(first + i),
                                       push_options().attempts(1000).backoff(i % 2 * 1ms));
     };
-    // Every third attempt fails, and every fifth one is given up.
+    // Every third attempt fails, and every fifth one is abandoned.
     auto work = [&](int number) -> asio::awaitable<void>
     {
         for (int i = number;; ++i)

@@ -236,7 +236,7 @@ BOOST_AUTO_TEST_CASE(nobody_learns_the_result_of_an_abandoned_call)
     BOOST_TEST(machine.is_idle());
 }
 
-// The end of an attempt that has been given up is nevertheless reported.
+// The end of an attempt is sent even if nobody waits for the answer.
 BOOST_AUTO_TEST_CASE(an_abandoned_call_is_not_sent_unless_it_ends_an_attempt)
 {
     connect();
