@@ -43,13 +43,13 @@ BOOST_AUTO_TEST_CASE(records_can_be_read)
 BOOST_AUTO_TEST_CASE(a_busy_worker_sends_one_command_for_each_job)
 {
     connect();
-    const job_request_id first = take();
-    BOOST_TEST(sent() == "take");
+    const job_request_id first = next();
+    BOOST_TEST(sent() == "next");
     answer(job(first));
     BOOST_TEST(granted.at(0).payload == "payload");
     BOOST_TEST(granted.at(0).token == 7U);
-    take(granted.at(0).attempt);
-    BOOST_TEST(sent() == "take");
+    next(granted.at(0).attempt);
+    BOOST_TEST(sent() == "next");
     BOOST_TEST(commands[0].arguments.at(3) == attempt(first));
 }
 
@@ -61,7 +61,7 @@ BOOST_AUTO_TEST_CASE(a_waiting_worker_is_granted_a_job_by_message)
     receive("job q grant " + clock() + ' ' + clock(15s) + ' ' + attempt(request) + " 2 a b");
     BOOST_TEST(granted.at(0).payload == "a b");
     // A large record is fetched.
-    const job_request_id other = take();
+    const job_request_id other = next();
     answer({"parked " + clock() + " 0 43"});
     receive("job q grant " + clock() + ' ' + clock(15s) + ' ' + attempt(other));
     BOOST_TEST(sent() == "fetch");
@@ -74,7 +74,7 @@ BOOST_AUTO_TEST_CASE(large_records_are_fetched_a_few_at_a_time)
     connect();
     std::vector<job_request_id> requests;
     for (int i = 0; i != 10; ++i)
-        requests.push_back(take());
+        requests.push_back(next());
     for (const job_request_id each : requests)
         answer({"job " + clock() + ' ' + clock(15s), attempt(each), ""});
     const std::string eight = "fetch fetch fetch fetch fetch fetch fetch fetch";
@@ -87,9 +87,9 @@ BOOST_AUTO_TEST_CASE(large_records_are_fetched_a_few_at_a_time)
     refuse("LOADING Redis is loading the dataset in memory");
     BOOST_TEST(sent() == eight);
     answer({"lost " + clock() + " 0"});
-    BOOST_TEST(sent().ends_with("fetch take"));
+    BOOST_TEST(sent().ends_with("fetch next"));
     pass(100ms);
-    BOOST_TEST(sent().ends_with("take fetch"));
+    BOOST_TEST(sent().ends_with("next fetch"));
     BOOST_TEST(commands.back().arguments.at(1) == attempt(requests[1]));
     disconnect();
     connect(2);
@@ -109,17 +109,17 @@ BOOST_AUTO_TEST_CASE(large_records_are_fetched_a_few_at_a_time)
 BOOST_AUTO_TEST_CASE(a_cancelled_request_fetches_no_record)
 {
     connect();
-    const job_request_id first = take();
-    const job_request_id second = take();
+    const job_request_id first = next();
+    const job_request_id second = next();
     cancel(first);
     answer({"job " + clock() + ' ' + clock(15s), attempt(first), ""});
-    BOOST_TEST(sent() == "take finish");
+    BOOST_TEST(sent() == "next end");
     disconnect();
     cancel(second);
     connect(2);
-    BOOST_TEST(sent() == "resync finish");
+    BOOST_TEST(sent() == "resync end");
     answer({"ok " + clock() + " 0", "0", attempt(second), clock(15s), ""});
-    BOOST_TEST(sent() == "finish finish");
+    BOOST_TEST(sent() == "end end");
 }
 
 // A bound of the server's clock that is some hours old has to allow for much drift, so a lease would seem to
@@ -145,7 +145,7 @@ BOOST_AUTO_TEST_CASE(a_worker_keeps_its_job_if_the_clock_was_set)
     {
         driven_jobs other;
         other.connect();
-        const job_request_id request = other.take();
+        const job_request_id request = other.next();
         other.answer({"parked " + clock() + " 0 42"});
         const std::string begin = clock(step) + ' ' + clock(step + 15s);
         other.receive("job q grant " + begin + ' ' + attempt(request) + " 2 x");
@@ -162,13 +162,13 @@ BOOST_AUTO_TEST_CASE(a_job_that_is_lost_before_it_becomes_a_dead_letter_ends_no_
     connect();
     for (const char* const result : {"lost ", "unknown "})
     {
-        const job_request_id request = take();
+        const job_request_id request = next();
         answer(job(request));
         bury();
         BOOST_TEST(commands.at(0).arguments.at(6) == "unreadable");
         answer({result + clock() + " 0"});
         BOOST_TEST(refused.empty());
-        BOOST_TEST_REQUIRE(sent() == "take");
+        BOOST_TEST_REQUIRE(sent() == "next");
         BOOST_TEST(commands[0].arguments[3] == "");
         BOOST_TEST(commands[0].arguments[6] == "");
         answer({"parked " + clock() + " 0 42"});
@@ -181,17 +181,17 @@ BOOST_AUTO_TEST_CASE(a_worker_keeps_its_position_after_a_dead_letter)
     const job_request_id request = wait();
     receive("job q grant " + clock() + ' ' + clock(15s) + ' ' + attempt(request) + " 2 x");
     bury();
-    BOOST_TEST_REQUIRE(sent() == "take");
+    BOOST_TEST_REQUIRE(sent() == "next");
     BOOST_TEST(commands[0].arguments[2] == "42");
 }
 
 BOOST_AUTO_TEST_CASE(an_answer_that_follows_its_grant_does_not_undo_a_dead_letter)
 {
     connect();
-    const job_request_id request = take();
+    const job_request_id request = next();
     receive("job q grant " + clock() + ' ' + clock(15s) + ' ' + attempt(request));
     receive("job q due " + clock() + ' ' + clock(1h));
-    BOOST_TEST(sent() == "take fetch");
+    BOOST_TEST(sent() == "next fetch");
     const job_command first = take_command();
     answer(job(request));
     bury();
@@ -200,7 +200,7 @@ BOOST_AUTO_TEST_CASE(an_answer_that_follows_its_grant_does_not_undo_a_dead_lette
     connect(2);
     BOOST_TEST(sent() == "resync renew");
     answer({"ok " + clock() + " 0"});
-    BOOST_TEST(sent() == "renew take");
+    BOOST_TEST(sent() == "renew next");
     BOOST_TEST(commands[1].arguments.at(3) == attempt(request));
     BOOST_TEST(commands[1].arguments.at(6) == "unreadable");
 }
@@ -208,12 +208,12 @@ BOOST_AUTO_TEST_CASE(an_answer_that_follows_its_grant_does_not_undo_a_dead_lette
 BOOST_AUTO_TEST_CASE(a_grant_of_a_cancelled_request_is_returned)
 {
     connect();
-    const job_request_id request = take();
+    const job_request_id request = next();
     cancel(request);
     BOOST_TEST(commands.size() == 1U);
     answer(job(request));
     BOOST_TEST(granted.empty());
-    BOOST_TEST(sent() == "finish");
+    BOOST_TEST(sent() == "end");
     BOOST_TEST(commands[0].arguments.at(2) == "r");
     answer({"ok 1 0"});
     BOOST_TEST(machine.is_idle());
@@ -222,7 +222,7 @@ BOOST_AUTO_TEST_CASE(a_grant_of_a_cancelled_request_is_returned)
     cancel(waits);
     BOOST_TEST(sent() == "cancel");
     receive("job q grant " + clock() + ' ' + clock(15s) + ' ' + attempt(waits) + " 2 x");
-    BOOST_TEST(sent() == "cancel finish");
+    BOOST_TEST(sent() == "cancel end");
     BOOST_TEST(granted.empty());
 }
 
@@ -298,9 +298,9 @@ BOOST_AUTO_TEST_CASE(a_report_of_progress_renews_no_other_lease)
     report(name, "0.9");
     finish(name);
     connect(2);
-    BOOST_TEST(sent() == "renew finish");
+    BOOST_TEST(sent() == "renew end");
     answer({"ok " + clock() + " 0", "1"});
-    BOOST_TEST(sent() == "finish");
+    BOOST_TEST(sent() == "end");
 }
 
 BOOST_AUTO_TEST_CASE(progress_that_the_server_may_not_know_is_sent_again)
@@ -335,9 +335,9 @@ BOOST_AUTO_TEST_CASE(progress_that_the_server_may_not_know_is_sent_again)
     finish(name);
     disconnect();
     connect(5);
-    BOOST_TEST(sent() == "renew finish");
+    BOOST_TEST(sent() == "renew end");
     answer({"ok " + clock() + " 0", "1"});
-    BOOST_TEST(sent() == "finish");
+    BOOST_TEST(sent() == "end");
 }
 
 BOOST_AUTO_TEST_CASE(a_lease_that_is_not_renewed_is_lost_before_its_end)
@@ -391,7 +391,7 @@ BOOST_AUTO_TEST_CASE(a_message_about_another_attempt_ends_none)
 BOOST_AUTO_TEST_CASE(the_server_is_asked_about_a_time_limit_until_it_has_timed_the_attempt_out)
 {
     connect();
-    const job_request_id request = take();
+    const job_request_id request = next();
     answer({"job " + clock() + ' ' + clock(1s), attempt(request, "7", clock(1s)), "2 x"});
     for (const local_time wait : {1001ms, 10ms})
     {
@@ -419,7 +419,7 @@ BOOST_AUTO_TEST_CASE(the_end_of_an_attempt_states_whether_it_has_notes)
     const job_attempt_id followed = start();
     report(followed, "0.5");
     answer({"ok " + clock() + " 0", "1"});
-    const job_request_id request = take(followed);
+    const job_request_id request = next(followed);
     BOOST_TEST(commands.at(0).arguments.at(4) == "1");
     answer({"job " + clock() + ' ' + clock(15s), attempt(request, "7", "0", "f-"), "2 x"});
     finish(granted.at(0).attempt);
@@ -430,7 +430,7 @@ BOOST_AUTO_TEST_CASE(the_end_of_an_attempt_states_whether_it_has_notes)
 BOOST_AUTO_TEST_CASE(a_disconnected_attempt_is_lost_at_its_time_limit)
 {
     connect();
-    const job_request_id request = take();
+    const job_request_id request = next();
     answer({"job " + clock() + ' ' + clock(1s), attempt(request, "7", clock(1s)), "2 x"});
     const job_attempt_id name = granted.at(0).attempt;
     disconnect();
@@ -445,13 +445,13 @@ BOOST_AUTO_TEST_CASE(a_request_learns_its_position_after_a_reconnect)
 {
     connect();
     const job_request_id first = wait();
-    take();
-    take();
+    next();
+    next();
     disconnect();
     connect(2);
     answer({"ok " + clock() + " 0", "0 57 58", attempt(first), clock(15s), "2 payload"});
     BOOST_TEST(granted.size() == 1U);
-    BOOST_TEST_REQUIRE(sent() == "take take");
+    BOOST_TEST_REQUIRE(sent() == "next next");
     BOOST_TEST(commands[0].arguments.at(2) == "57");
     BOOST_TEST(commands[1].arguments.at(2) == "58");
 }
@@ -460,14 +460,14 @@ BOOST_AUTO_TEST_CASE(a_reconnect_asks_for_grants_that_got_lost)
 {
     connect();
     const job_request_id granted_one = wait();
-    const job_request_id other = take();
+    const job_request_id other = next();
     answer({"parked " + clock() + " 0 43"});
     disconnect();
     connect(2);
     BOOST_TEST(sent() == "resync");
     answer({"ok " + clock() + " 0", "42 43", attempt(granted_one), clock(15s), "2 x"});
     BOOST_TEST(granted.at(0).request == granted_one);
-    BOOST_TEST(sent() == "take");
+    BOOST_TEST(sent() == "next");
     // The other one keeps its ticket.
     BOOST_TEST(commands[0].arguments.at(1) == "abc#2." + std::to_string(other) + "/15000");
     BOOST_TEST(commands[0].arguments.at(2) == "43");
@@ -479,15 +479,15 @@ BOOST_AUTO_TEST_CASE(dropped_workers_wait_again)
     connect();
     const job_request_id first = wait();
     const job_request_id second = wait();
-    take();
+    next();
     receive("job q dropped " + clock());
     receive("job q dropped " + clock());
-    BOOST_TEST(sent() == "take resync");
+    BOOST_TEST(sent() == "next resync");
     // The last worker does not wait yet, so its command is executed later.
     BOOST_TEST(commands[1].arguments.size() == 6U);
     answer({"parked " + clock() + " 0 44"});
     answer({"ok " + clock() + " 0"});
-    BOOST_TEST(sent() == "take take");
+    BOOST_TEST(sent() == "next next");
     for (const auto& [at, id] : {std::pair(0U, first), std::pair(1U, second)})
     {
         BOOST_TEST(commands[at].arguments.at(1) == "abc#1." + std::to_string(id) + "/15000");
@@ -504,10 +504,10 @@ BOOST_AUTO_TEST_CASE(a_worker_that_was_granted_a_job_is_not_dropped)
     BOOST_TEST(granted.size() == 1U);
     // The request with the same number waits again, because the payload cannot be read.
     bury();
-    BOOST_TEST(sent() == "resync take");
+    BOOST_TEST(sent() == "resync next");
     answer({"ok " + clock() + " 0", "0", attempt(id), clock(15s), "2 x"});
     BOOST_TEST(granted.empty());
-    BOOST_TEST(sent() == "take");
+    BOOST_TEST(sent() == "next");
 }
 
 BOOST_AUTO_TEST_CASE(a_repeated_finish_states_that_it_is_repeated)
@@ -516,7 +516,7 @@ BOOST_AUTO_TEST_CASE(a_repeated_finish_states_that_it_is_repeated)
     const job_call_id call = finish(start());
     disconnect();
     connect(2);
-    BOOST_TEST(sent() == "finish");
+    BOOST_TEST(sent() == "end");
     BOOST_TEST(commands[0].arguments.at(4) == "again");
     disconnect();
     connect(3, true);
@@ -538,12 +538,12 @@ BOOST_AUTO_TEST_CASE(a_finish_of_an_attempt_that_began_at_another_server_is_in_d
     connect(2, true);
     BOOST_TEST(sent() == "renew");
     finish(ended);
-    take(finished);
+    next(finished);
     answer({"ok " + clock() + " 0", "1", "1", "1"});
     finish(confirmed);
     disconnect();
     connect(3);
-    BOOST_TEST(sent() == "resync finish finish");
+    BOOST_TEST(sent() == "resync end end");
     BOOST_TEST(commands[1].arguments.at(4) == "unsure");
     BOOST_TEST(commands[2].arguments.at(4) == "again");
     answer({"ok " + clock() + " 0"});
@@ -565,7 +565,7 @@ BOOST_AUTO_TEST_CASE(a_push_is_not_repeated)
 BOOST_AUTO_TEST_CASE(a_session_asks_when_something_is_due)
 {
     connect();
-    take();
+    next();
     answer({"parked " + clock() + ' ' + clock(3s) + " 42"});
     pass(2999ms);
     BOOST_TEST(sent() == "");
@@ -582,7 +582,7 @@ BOOST_AUTO_TEST_CASE(a_session_asks_when_something_is_due)
     BOOST_TEST(sent() == "resync renew");
     answer({"ok " + clock() + " 0"});
     answer({"ok " + clock() + " 0"});
-    BOOST_TEST(sent() == "take");
+    BOOST_TEST(sent() == "next");
     commands.clear();
     const std::string due = clock(1s);
     receive("job q due " + clock() + ' ' + due);
@@ -655,10 +655,10 @@ BOOST_AUTO_TEST_CASE(a_queue_is_kept_for_its_request_and_its_attempt)
 {
     const job_queue_id first = std::exchange(queue, machine.open_queue({"other", 15000ms, 50ms}));
     machine.close_queue(first);
-    const job_request_id request = take();
+    const job_request_id request = next();
     machine.close_queue(queue);
     connect();
-    BOOST_TEST(sent() == "take");
+    BOOST_TEST(sent() == "next");
     answer(job(request));
     const job_attempt_id name = granted.at(0).attempt;
     // A loss in another queue does not end the attempt.

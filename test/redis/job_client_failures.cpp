@@ -95,7 +95,7 @@ BOOST_AUTO_TEST_CASE(leases_of_a_short_usable_time_are_renewed_without_repetitio
 BOOST_AUTO_TEST_CASE(a_request_that_was_cancelled_before_it_waited_leaves_the_queue)
 {
     connect();
-    cancel(take());
+    cancel(next());
     answer({"parked " + clock() + " 0 42"});
     BOOST_TEST(sent() == "cancel");
     BOOST_TEST(!machine.is_idle());
@@ -106,7 +106,7 @@ BOOST_AUTO_TEST_CASE(a_request_that_was_cancelled_before_it_waited_leaves_the_qu
 
 BOOST_AUTO_TEST_CASE(a_request_that_was_cancelled_without_a_connection_is_not_sent)
 {
-    cancel(take());
+    cancel(next());
     BOOST_TEST(machine.is_idle());
     connect();
     BOOST_TEST(sent() == "");
@@ -115,19 +115,19 @@ BOOST_AUTO_TEST_CASE(a_request_that_was_cancelled_without_a_connection_is_not_se
 BOOST_AUTO_TEST_CASE(a_cancellation_reports_whether_an_attempt_may_be_finished)
 {
     connect();
-    BOOST_TEST(!cancel(take()));
+    BOOST_TEST(!cancel(next()));
     answer({"parked " + clock() + " 0 42"});
     answer({"ok " + clock() + " 1"});
-    BOOST_TEST(cancel(take(start())));
+    BOOST_TEST(cancel(next(start())));
     answer({"parked " + clock() + " 0 42"});
     answer({"ok " + clock() + " 1"});
     // The server has finished the attempt of a request that waits.
-    const job_request_id waits = take(start());
+    const job_request_id waits = next(start());
     answer({"parked " + clock() + " 0 42"});
     BOOST_TEST(!cancel(waits));
     answer({"ok " + clock() + " 1"});
     // The worker does not know the attempt of a job that becomes a dead letter.
-    const job_request_id request = take();
+    const job_request_id request = next();
     answer(job(request));
     bury();
     BOOST_TEST(!cancel(request));
@@ -138,21 +138,21 @@ BOOST_AUTO_TEST_CASE(a_request_that_was_cancelled_without_a_connection_finishes_
     connect();
     const job_attempt_id done = start();
     disconnect();
-    const job_request_id request = take(done);
+    const job_request_id request = next(done);
     cancel(request);
     connect(2);
-    BOOST_TEST_REQUIRE(sent() == "take");
+    BOOST_TEST_REQUIRE(sent() == "next");
     BOOST_TEST(commands[0].arguments.at(3) != "");
     answer(job(request));
     BOOST_TEST(granted.empty());
-    BOOST_TEST_REQUIRE(sent() == "finish");
+    BOOST_TEST_REQUIRE(sent() == "end");
     BOOST_TEST(commands[0].arguments.at(2) == "r");
 }
 
 BOOST_AUTO_TEST_CASE(a_cancelled_request_does_not_ask_again_after_a_dead_letter)
 {
     connect();
-    const job_request_id request = take();
+    const job_request_id request = next();
     answer(job(request));
     bury();
     cancel(request);
@@ -182,18 +182,18 @@ BOOST_AUTO_TEST_CASE(a_cancelled_request_finishes_its_attempt_after_a_reconnect)
     {
         driven_jobs other;
         other.connect();
-        job_request_id request = other.take();
+        job_request_id request = other.next();
         other.answer(other.job(request));
         if (is_dead_letter)
             other.bury();
         else
-            request = other.take(other.granted.at(0).attempt);
+            request = other.next(other.granted.at(0).attempt);
         other.disconnect();
         other.cancel(request);
         other.connect(2);
         BOOST_TEST(other.sent() == "resync");
         other.answer({"ok " + clock() + " 0"});
-        BOOST_TEST_REQUIRE(other.sent() == "finish");
+        BOOST_TEST_REQUIRE(other.sent() == "end");
         const std::vector<std::string> arguments = other.commands[0].arguments;
         BOOST_TEST(arguments.at(2) == (is_dead_letter ? "b" : "finish"));
         BOOST_TEST(arguments.at(4) == "again");
@@ -215,11 +215,11 @@ BOOST_AUTO_TEST_CASE(a_job_that_is_fetched_during_a_cancellation_is_returned)
     BOOST_TEST(!machine.is_idle());
     answer(job(request));
     BOOST_TEST(granted.empty());
-    BOOST_TEST(sent() == "finish");
+    BOOST_TEST(sent() == "end");
     // It is returned even if the connection breaks.
     disconnect();
     connect(2);
-    BOOST_TEST_REQUIRE(sent() == "finish");
+    BOOST_TEST_REQUIRE(sent() == "end");
     BOOST_TEST(commands[0].arguments.at(2) == "r");
 }
 
@@ -245,34 +245,34 @@ BOOST_AUTO_TEST_CASE(an_abandoned_call_is_not_sent_unless_it_ends_an_attempt)
     BOOST_TEST(machine.abandon_call(push()));
     BOOST_TEST(machine.abandon_call(finish(name)));
     connect(2);
-    BOOST_TEST(sent() == "finish");
+    BOOST_TEST(sent() == "end");
 }
 
 // --- connections ----------------------------------------------------------------------------------
 
 BOOST_AUTO_TEST_CASE(requests_and_calls_wait_for_the_first_connection)
 {
-    take();
+    next();
     push();
     BOOST_TEST(sent() == "");
     // An attempt to connect fails.
     disconnect();
     BOOST_TEST(answered.empty());
     connect();
-    BOOST_TEST(sent() == "take push");
+    BOOST_TEST(sent() == "next push");
 }
 
 BOOST_AUTO_TEST_CASE(a_reconnect_asks_each_queue_for_the_requests_that_were_sent)
 {
     connect();
-    const job_request_id here = take();
+    const job_request_id here = next();
     const job_queue_id first = std::exchange(queue, machine.open_queue({"other", 15000ms, 50ms}));
-    const job_request_id there = take();
+    const job_request_id there = next();
     disconnect();
     queue = first;
-    take();
+    next();
     connect(2);
-    BOOST_TEST_REQUIRE(sent() == "resync resync take");
+    BOOST_TEST_REQUIRE(sent() == "resync resync next");
     BOOST_TEST(commands[0].key == "q");
     BOOST_TEST(commands[0].arguments.size() == 4U);
     BOOST_TEST(commands[0].arguments.at(2) == std::to_string(here));
@@ -284,20 +284,20 @@ BOOST_AUTO_TEST_CASE(a_reconnect_asks_each_queue_for_the_requests_that_were_sent
 BOOST_AUTO_TEST_CASE(a_waiting_request_does_not_repeat_its_finish)
 {
     connect();
-    take(start());
+    next(start());
     BOOST_TEST(commands.at(0).arguments.at(3) != "");
     answer({"parked " + clock() + " 0 42"});
     disconnect();
     connect(2);
     answer({"ok " + clock() + " 0"});
-    BOOST_TEST_REQUIRE(sent() == "take");
+    BOOST_TEST_REQUIRE(sent() == "next");
     BOOST_TEST(commands[0].arguments.at(3) == "");
 }
 
 BOOST_AUTO_TEST_CASE(answers_of_a_former_connection_are_not_read)
 {
     connect();
-    const job_request_id request = take();
+    const job_request_id request = next();
     const job_command first = take_command();
     disconnect();
     machine.answered(now, first.number, job(request));
@@ -321,7 +321,7 @@ BOOST_AUTO_TEST_CASE(a_request_does_not_ask_before_it_knows_its_former_grants)
     pass(100ms);
     BOOST_TEST(sent() == "resync");
     answer({"ok " + clock() + " 0"});
-    BOOST_TEST(sent() == "take");
+    BOOST_TEST(sent() == "next");
 }
 
 BOOST_AUTO_TEST_CASE(a_fetch_ends_with_its_connection)
@@ -347,16 +347,16 @@ BOOST_AUTO_TEST_CASE(doubt_about_an_attempt_outlasts_reconnects)
     finish(finished);
     disconnect();
     connect(2, true);
-    BOOST_TEST(sent() == "renew finish");
+    BOOST_TEST(sent() == "renew end");
     BOOST_TEST(commands[1].arguments.at(4) == "unsure");
     disconnect();
     connect(3);
-    BOOST_TEST(sent() == "renew finish");
+    BOOST_TEST(sent() == "renew end");
     BOOST_TEST(commands[1].arguments.at(4) == "unsure");
     finish(renewed_late);
     disconnect();
     connect(4);
-    BOOST_TEST(sent() == "finish finish");
+    BOOST_TEST(sent() == "end end");
     BOOST_TEST(commands[1].arguments.at(4) == "unsure");
 }
 
@@ -365,9 +365,9 @@ BOOST_AUTO_TEST_CASE(the_clock_of_a_former_server_says_nothing_about_a_lease)
     connect();
     wait();
     disconnect();
-    const job_request_id request = take();
+    const job_request_id request = next();
     connect(2, true);
-    BOOST_TEST(sent() == "resync take");
+    BOOST_TEST(sent() == "resync next");
     // The other server's clock is two seconds ahead. Its script publishes the grant before the answer of the script, and
     // the client reads the message two seconds late.
     const std::string grant =
@@ -375,13 +375,13 @@ BOOST_AUTO_TEST_CASE(the_clock_of_a_former_server_says_nothing_about_a_lease)
     pass(2s);
     receive(grant);
     BOOST_TEST(granted.empty());
-    BOOST_TEST(sent() == "resync take fetch");
+    BOOST_TEST(sent() == "resync next fetch");
 }
 
 BOOST_AUTO_TEST_CASE(a_reconnect_asks_for_jobs_that_became_due_meanwhile)
 {
     connect();
-    take();
+    next();
     answer({"parked " + clock() + ' ' + clock(3s) + " 42"});
     disconnect();
     pass(4s);
@@ -427,7 +427,7 @@ BOOST_AUTO_TEST_CASE(an_answer_that_is_not_understood_is_damage)
          {std::vector<std::string>{}, {""}, {"strange " + clock() + " 0"}})
     {
         refused.clear();
-        take();
+        next();
         answer(texts);
         BOOST_TEST_REQUIRE(refused.size() == 1U);
         BOOST_CHECK(refused[0].result == job_result::damaged);
@@ -438,11 +438,11 @@ BOOST_AUTO_TEST_CASE(an_answer_that_is_not_understood_is_damage)
 BOOST_AUTO_TEST_CASE(a_job_whose_record_cannot_be_read_is_returned)
 {
     connect();
-    const job_request_id request = take();
+    const job_request_id request = next();
     answer({"job " + clock() + ' ' + clock(15s), attempt(request), "x"});
     BOOST_TEST(refused.at(0).text == "x");
     BOOST_CHECK(refused[0].result == job_result::damaged);
-    BOOST_TEST_REQUIRE(sent() == "finish");
+    BOOST_TEST_REQUIRE(sent() == "end");
     BOOST_TEST(commands[0].arguments.at(2) == "r");
 }
 
@@ -456,7 +456,7 @@ BOOST_AUTO_TEST_CASE(a_refused_command_ends_its_request_or_call)
     BOOST_TEST(answered[0].call == call);
     BOOST_TEST(answered[0].text == error);
     // Nobody waits for the end of a cancelled request.
-    cancel(take());
+    cancel(next());
     refuse(error);
     BOOST_TEST(refused.empty());
     BOOST_TEST(machine.is_idle());
@@ -464,7 +464,7 @@ BOOST_AUTO_TEST_CASE(a_refused_command_ends_its_request_or_call)
     receive("job q grant " + clock() + ' ' + clock(15s) + ' ' + attempt(fetched));
     refuse(error);
     BOOST_TEST(refused.size() == 1U);
-    take();
+    next();
     disconnect();
     connect(2);
     BOOST_TEST(sent() == "resync");
@@ -506,7 +506,7 @@ BOOST_AUTO_TEST_CASE(a_waiting_request_asks_although_the_last_attempt_has_ended)
     refuse("MISCONF no");
     finish(name);
     pass(100ms);
-    BOOST_TEST(sent() == "finish renew");
+    BOOST_TEST(sent() == "end renew");
 }
 
 // The server would refuse each later question as well, and the worker would wait for ever.
@@ -552,17 +552,17 @@ BOOST_AUTO_TEST_CASE(waiting_requests_of_a_damaged_queue_end)
     connect();
     const job_request_id request = wait();
     const job_request_id cancelled = wait();
-    const job_request_id asking = take();
+    const job_request_id asking = next();
     cancel(cancelled);
     receive("job q due " + clock() + ' ' + clock());
     pass(1ms);
-    BOOST_TEST_REQUIRE(sent() == "take cancel renew");
+    BOOST_TEST_REQUIRE(sent() == "next cancel renew");
     std::swap(commands[0], commands[2]);
     refuse("ERR user_script:37: attempt to perform arithmetic");
     BOOST_TEST_REQUIRE(refused.size() == 1U);
     BOOST_TEST(refused[0].request == request);
     BOOST_CHECK(refused[0].result == job_result::damaged);
-    BOOST_TEST(sent() == "cancel take");
+    BOOST_TEST(sent() == "cancel next");
     answer({"ok " + clock() + " 0"});
     answer(job(asking));
     BOOST_TEST(granted.size() == 1U);
@@ -583,7 +583,7 @@ BOOST_AUTO_TEST_CASE(a_refused_cancellation_is_repeated)
     }
     receive("job q grant " + clock() + ' ' + clock(15s) + ' ' + attempt(request) + " 2 payload");
     BOOST_TEST(granted.empty());
-    BOOST_TEST_REQUIRE(sent() == "cancel finish");
+    BOOST_TEST_REQUIRE(sent() == "cancel end");
     BOOST_TEST(commands[1].arguments.at(2) == "r");
     answer({"ok " + clock() + " 0"});
     answer({"ok " + clock() + " 0"});
@@ -594,11 +594,11 @@ BOOST_AUTO_TEST_CASE(a_refused_cancellation_is_repeated)
 BOOST_AUTO_TEST_CASE(a_job_that_is_granted_to_a_refused_request_is_returned)
 {
     connect();
-    const job_request_id request = take();
+    const job_request_id request = next();
     refuse("NOPERM no");
     BOOST_TEST(refused.size() == 1U);
     receive("job q grant " + clock() + ' ' + clock(15s) + ' ' + attempt(request) + " 2 payload");
-    BOOST_TEST_REQUIRE(sent() == "finish");
+    BOOST_TEST_REQUIRE(sent() == "end");
     BOOST_TEST(commands[0].arguments.at(1) == attempt(request));
     BOOST_TEST(commands[0].arguments.at(2) == "r");
 }
@@ -634,14 +634,14 @@ BOOST_AUTO_TEST_CASE(a_command_is_repeated_after_a_temporary_error)
         BOOST_TEST_REQUIRE(sent() == name);
         BOOST_TEST(commands[0].arguments == arguments, boost::test_tools::per_element());
     };
-    const job_request_id request = take();
-    check_repetition("take");
+    const job_request_id request = next();
+    check_repetition("next");
     answer({"parked " + clock() + " 0 42"});
     receive("job q grant " + clock() + ' ' + clock(15s) + ' ' + attempt(request));
     check_repetition("fetch");
     answer(job(request));
     finish(granted.at(0).attempt);
-    check_repetition("finish");
+    check_repetition("end");
     answer({"ok " + clock() + " 0"});
     const job_request_id other = wait();
     disconnect();
@@ -658,14 +658,14 @@ BOOST_AUTO_TEST_CASE(a_command_is_repeated_after_a_temporary_error)
 BOOST_AUTO_TEST_CASE(a_reconnect_replaces_the_repetition_after_a_temporary_error)
 {
     connect();
-    take();
+    next();
     refuse("LOADING Redis is loading the dataset in memory");
     disconnect();
     connect(2);
     answer({"ok " + clock() + " 0"});
-    BOOST_TEST(sent() == "take");
+    BOOST_TEST(sent() == "next");
     pass(100ms);
-    BOOST_TEST(sent() == "take");
+    BOOST_TEST(sent() == "next");
 }
 
 BOOST_AUTO_TEST_CASE(errors_are_distinguished)
@@ -677,21 +677,21 @@ BOOST_AUTO_TEST_CASE(errors_are_distinguished)
           {"NOPERM no", job_result::refused}})
     {
         refused.clear();
-        take();
+        next();
         refuse(text);
         BOOST_TEST_REQUIRE(refused.size() == 1U);
         BOOST_CHECK(refused[0].result == result);
     }
     refused.clear();
-    take();
+    next();
     answer({"foreign"});
     BOOST_CHECK(refused.at(0).result == job_result::foreign_layout);
     // A temporary error is no answer.
-    take();
+    next();
     refuse("LOADING Redis is loading the dataset in memory");
     BOOST_TEST(refused.size() == 1U);
     pass(100ms);
-    BOOST_TEST(sent() == "take");
+    BOOST_TEST(sent() == "next");
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -23,7 +23,7 @@ BOOST_AUTO_TEST_CASE(a_paused_queue_starts_nothing)
 {
     push("x");
     BOOST_TEST(manage("pause") == "ok 0");
-    BOOST_TEST(take("a#1.1") == "parked");
+    BOOST_TEST(next("a#1.1") == "parked");
     push("y");
     TEST_WORDS(heard());
     manage("resume");
@@ -36,7 +36,7 @@ BOOST_AUTO_TEST_CASE(a_limit_does_not_end_a_pause)
     manage("pause");
     manage("limit", "5", "1000");
     push("x");
-    BOOST_TEST(take("a#1.1") == "parked");
+    BOOST_TEST(next("a#1.1") == "parked");
     BOOST_TEST(word(call("list", {"w:", "counts", "0", "1"}).at(0), 2) == "1");
 }
 
@@ -45,15 +45,15 @@ BOOST_AUTO_TEST_CASE(starts_are_limited_in_each_period)
     manage("limit", "2", "40");
     for (const char* each : {"a", "b", "c", "d"})
         push(each);
-    BOOST_TEST(take("a#1.1") == "job");
-    BOOST_TEST(take("a#1.2") == "job");
+    BOOST_TEST(next("a#1.1") == "job");
+    BOOST_TEST(next("a#1.2") == "job");
     pass(39ms);
-    BOOST_TEST(take("a#1.3") == "parked");
-    BOOST_TEST(take("a#1.4") == "parked");
+    BOOST_TEST(next("a#1.3") == "parked");
+    BOOST_TEST(next("a#1.4") == "parked");
     pass(1ms);
     renew({});
     TEST_WORDS(heard(), "w:a#1 grant 2 c", "w:a#1 grant 2 d");
-    take("a#1.5");
+    next("a#1.5");
     push("e");
     TEST_WORDS(heard(), "w:a#1 due");
     manage("limit");
@@ -64,7 +64,7 @@ BOOST_AUTO_TEST_CASE(the_largest_rate_limit_can_be_stored)
 {
     BOOST_TEST(manage("limit", "9223372036854775807", "1000") == "ok 0");
     push("a");
-    BOOST_TEST(take("a#1.1") == "job");
+    BOOST_TEST(next("a#1.1") == "job");
 }
 
 BOOST_AUTO_TEST_CASE(a_rate_limit_survives_a_pause)
@@ -74,8 +74,8 @@ BOOST_AUTO_TEST_CASE(a_rate_limit_survives_a_pause)
     manage("resume");
     push("a");
     push("b");
-    BOOST_TEST(take("a#1.1") == "job");
-    BOOST_TEST(take("a#1.2") == "parked");
+    BOOST_TEST(next("a#1.1") == "job");
+    BOOST_TEST(next("a#1.2") == "parked");
 }
 
 // --- deduplication ------------------------------------------------------------------------------
@@ -85,12 +85,12 @@ BOOST_AUTO_TEST_CASE(a_deduplication_id_belongs_to_one_unfinished_job)
     const std::string options = "2,1,0,0,0,4 name";
     const std::string first = push_record(options + "x", '2', 0, "name");
     BOOST_TEST(push_record(options + "y", '2', 0, "name") == first);
-    take("a#1.1");
+    next("a#1.1");
     BOOST_TEST(word(attempt, 3) == "-n");
     finish(attempt);
     const std::string second = push_record(options + "z", '2', 0, "name", 1000);
     BOOST_TEST(second != first);
-    take("a#1.1");
+    next("a#1.1");
     finish(attempt, "f", "");
     // The window outlasts the job.
     BOOST_TEST(push_record(options + "z", '2', 0, "name") == second);
@@ -104,7 +104,7 @@ BOOST_AUTO_TEST_CASE(a_deduplication_id_belongs_to_one_unfinished_job)
 BOOST_AUTO_TEST_CASE(ended_windows_are_forgotten)
 {
     push_record("2,5,1,1,0,1 nx", '2', 0, "n", 1000);
-    take("a#1.1");
+    next("a#1.1");
     finish(attempt);
     pass(2s);
     // The queue forgets them when something is due.
@@ -121,10 +121,10 @@ BOOST_AUTO_TEST_CASE(many_ended_windows_are_forgotten_in_several_steps)
     {
         const std::string name = "n" + std::to_string(i);
         push_record("2,5,1,1,0,3 " + name + "x", '2', 0, name, 1000);
-        take("a#1.1");
+        next("a#1.1");
         finish(attempt);
     }
-    take("b#1.1");
+    next("b#1.1");
     pass(16s);
     renew({});
     BOOST_TEST(store.zset("jobs{windows}")->order.size() == 6U);
@@ -144,7 +144,7 @@ BOOST_AUTO_TEST_CASE(a_name_that_is_used_again_outlives_its_former_window)
     for (int i = 10; i < 75; ++i)
     {
         push_named(i);
-        take("a#1.1");
+        next("a#1.1");
         finish(attempt);
     }
     pass(16s);
@@ -167,10 +167,10 @@ BOOST_AUTO_TEST_CASE(active_jobs_are_listed_in_the_order_of_their_starts)
 {
     push("x");
     push("y");
-    take("a#1.1");
+    next("a#1.1");
     const std::string first = attempt;
     pass(1s);
-    take("a#1.2");
+    next("a#1.2");
     pass(1s);
     renew({first});
     TEST_WORDS(records("active"), "2 x", "2 y");
@@ -190,8 +190,8 @@ BOOST_AUTO_TEST_CASE(listings_are_paged)
     push("e", '2', 2000);
     push("d", '2', 1000);
     TEST_WORDS(records("delayed"), "2 d", "2 e");
-    take("a#1.1");
-    take("a#1.2");
+    next("a#1.1");
+    next("a#1.2");
     TEST_WORDS(records("active", 1, 5), "2 a");
     for (const char* each : {"waiting", "delayed", "active", "dead"})
         BOOST_TEST(call("list", {"w:", each, "18446744073709551615", "512"}).size() == 1U);
@@ -211,10 +211,10 @@ BOOST_AUTO_TEST_CASE(a_page_of_large_jobs_is_shorter)
     // A page has one job at least. Error texts count, too.
     push(half + half + half, '1');
     BOOST_TEST(page(0).size() == 5U);
-    take("a#1.1");
+    next("a#1.1");
     finish(attempt, "b", half + half);
     push("d", '1');
-    take("a#1.2");
+    next("a#1.2");
     finish(attempt, "b", half + half);
     const words dead = call("list", {"w:", "dead", "0", "2"});
     BOOST_TEST(dead.size() == 5U);
@@ -227,12 +227,12 @@ BOOST_AUTO_TEST_CASE(a_dead_letter_can_be_retried)
 {
     const std::string id = push_record("1,1,0,0,0,0 x", '1');
     BOOST_TEST(manage("retry", id) == "missing 0");
-    take("a#1.1");
+    next("a#1.1");
     finish(attempt, "f", "no disk");
     BOOST_TEST(manage("retry", id) == "ok 0");
     BOOST_TEST(manage("retry", id) == "missing 0");
     TEST_WORDS(list("waiting"), id, "1,1,0,0,0,0 x", "", "");
-    take("a#1.1");
+    next("a#1.1");
     BOOST_TEST(word(attempt, 2) == "1");
 }
 
@@ -241,7 +241,7 @@ BOOST_AUTO_TEST_CASE(a_call_removes_256_jobs_and_says_whether_there_are_more)
     for (int i = 0; i < 300; ++i)
     {
         push("x");
-        take("a#1.1");
+        next("a#1.1");
         finish(attempt, "b");
     }
     const auto purge = [&] { return call("manage", {"w:", "purge", "0", "0"}).at(0); };
@@ -266,7 +266,7 @@ BOOST_AUTO_TEST_CASE(draining_and_purging_remove_all_traces)
     for (int i = 0; i < 600; ++i)
         push("x", i % 2 == 0 ? '1' : '2', i < 10 ? 1000 : 0);
     push_record("2,1,0,0,0,0 dead", '1');
-    take("a#1.1", "");
+    next("a#1.1", "");
     finish(attempt, "b", "reason");
     BOOST_TEST(manage("drain") == "ok 256");
     BOOST_TEST(manage("drain") == "ok 256");

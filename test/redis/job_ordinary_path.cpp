@@ -25,14 +25,14 @@ std::vector<script_patch> counting()
 {
     const std::string mark = "-- common.lua and prologue.lua stand here\n";
     const std::string count = "redis.call('HINCRBY', 'in full', 'times', '1')\n" + mark;
-    return {{"jobs_push", mark, count}, {"jobs_take", mark, count}};
+    return {{"jobs_push", mark, count}, {"jobs_next", mark, count}};
 }
 
 /// Scripts without ordinary paths.
 std::vector<script_patch> weakened()
 {
     auto patches = counting();
-    for (const char* script : {"jobs_push", "jobs_take"})
+    for (const char* script : {"jobs_push", "jobs_next"})
         patches.push_back({script, "if last and ", "if false and "});
     return patches;
 }
@@ -117,11 +117,11 @@ public:
         case 1:
             return push();
         case 2:
-            return is_busy_ ? push() : take();
+            return is_busy_ ? push() : ask();
         case 3:
             return finish();
         default:
-            return take();
+            return ask();
         }
     }
 
@@ -144,7 +144,7 @@ private:
         queues_.call("push", {"w:", record, level, delay, name, is_rare() ? "1000" : "0"});
     }
 
-    void take()
+    void ask()
     {
         const std::string worker =
             choice_.one_of(sessions) + '.' + std::to_string(++last_) + '/' + choice_.one_of(leases);
@@ -153,7 +153,7 @@ private:
         const std::string how = is_rare() ? "again" : "first";
         const std::string reason = is_rare() ? "unreadable" : "";
         const words answer =
-            queues_.call("take", {"w:", worker, ticket, ended, is_rare() ? "1" : "", how, reason});
+            queues_.call("next", {"w:", worker, ticket, ended, is_rare() ? "1" : "", how, reason});
         if (answer.size() == 3)
             attempts_.push_back(answer[1]);
         for (const auto& [channel, text] : queues_.look().store.published)
@@ -163,7 +163,7 @@ private:
     void finish()
     {
         static const words ends{"finish", "finish", "f", "a", "r", "b"};
-        queues_.call("finish", {"w:", attempt(), choice_.one_of(ends), "1", "first", "why"});
+        queues_.call("end", {"w:", attempt(), choice_.one_of(ends), "1", "first", "why"});
     }
 
     /// The attempt that a message grants.

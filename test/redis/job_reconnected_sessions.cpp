@@ -19,11 +19,11 @@ BOOST_FIXTURE_TEST_SUITE(redis_job_reconnected_sessions, job_scene)
 BOOST_AUTO_TEST_CASE(workers_of_a_suspended_process_that_reconnected_before_use_up_one_attempt)
 {
     push("x");
-    take("a#1.1");
+    next("a#1.1");
     store.subscribers.erase("w:a#1");
     store.subscribers["w:a#2"] = 1;
-    take("a#2.2");
-    take("b#1.1");
+    next("a#2.2");
+    next("b#1.1");
     pass(15s);
     renew({});
     TEST_WORDS(heard(), "w:a#2 dropped", "w:a#1 lost", "w:b#1 grant 2 x");

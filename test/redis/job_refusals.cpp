@@ -35,7 +35,7 @@ void finish_all(job_scene& scene)
     for (int i = 0; i < 10; ++i)
     {
         scene.pass(100s);
-        if (scene.take("b#1.2") == "job")
+        if (scene.next("b#1.2") == "job")
             scene.finish(scene.attempt);
         else
             scene.cancel("b#1.2");
@@ -55,12 +55,12 @@ BOOST_AUTO_TEST_CASE(a_refused_command_loses_no_job)
         void (*prepare)(job_scene&) = [](job_scene&) {};
     };
     const auto end = [](const std::string& what)
-    { return words{"finish", "w:", "ATTEMPT", what, "", "first", ""}; };
-    const words next{"take", "w:", "a#1.9/15000", "0", "", "", "first", ""};
+    { return words{"end", "w:", "ATTEMPT", what, "", "first", ""}; };
+    const words next{"next", "w:", "a#1.9/15000", "0", "", "", "first", ""};
     const auto wait = [](job_scene& scene)
     {
-        scene.take("a#1.2");
-        scene.take("b#1.1");
+        scene.next("a#1.2");
+        scene.next("b#1.1");
         scene.pass(1ms);
     };
     const std::vector<situation> all{
@@ -77,23 +77,23 @@ BOOST_AUTO_TEST_CASE(a_refused_command_loses_no_job)
              scene.push_record("2,5,1000,1000,1000,0 x");
              scene.push("y", '2', 1000);
              scene.push("z", '2', 1000);
-             scene.take("a#1.2");
-             scene.take("a#1.3");
-             scene.take("b#1.1");
+             scene.next("a#1.2");
+             scene.next("a#1.3");
+             scene.next("b#1.1");
              scene.pass(16s);
          }},
         {{"manage", "w:", "retry", "JOB", "0"},
          [](job_scene& scene) { scene.finish(scene.attempt, "b"); }},
         {end("finish")},
-        {{"finish", "w:", "ATTEMPT", "f", "1", "first", "error"}},
-        {{"take", "w:", "a#1.9/15000", "0", "ATTEMPT", "1", "first", ""}},
-        {{"take", "w:", "a#1.9/15000", "0", "ATTEMPT", "1", "first", "no handler"}},
+        {{"end", "w:", "ATTEMPT", "f", "1", "first", "error"}},
+        {{"next", "w:", "a#1.9/15000", "0", "ATTEMPT", "1", "first", ""}},
+        {{"next", "w:", "a#1.9/15000", "0", "ATTEMPT", "1", "first", "no handler"}},
         // No job is left to start.
-        {{"take", "w:", "a#1.9/15000", "0", "ATTEMPT", "1", "first", ""},
+        {{"next", "w:", "a#1.9/15000", "0", "ATTEMPT", "1", "first", ""},
          [](job_scene& scene)
          {
              const std::string first = scene.attempt;
-             scene.take("a#1.2");
+             scene.next("a#1.2");
              scene.finish(scene.attempt);
              scene.pass(1ms);
              scene.attempt = first;
@@ -113,7 +113,7 @@ BOOST_AUTO_TEST_CASE(a_refused_command_loses_no_job)
                 scene.pass(1ms);
                 scene.push("second");
                 scene.pass(1ms);
-                scene.take("a#1.1");
+                scene.next("a#1.1");
                 scene.pass(1ms);
                 words arguments = all[i].call;
                 for (std::string& each : arguments)
@@ -141,9 +141,9 @@ BOOST_AUTO_TEST_CASE(a_refused_push_leaves_no_worker_behind)
                 BOOST_TEST_CONTEXT(refused << ", " << others << " more workers, delay " << delay)
                 {
                     job_scene scene;
-                    scene.take("a#1.1");
+                    scene.next("a#1.1");
                     if (others > 0)
-                        scene.take("b#1.1");
+                        scene.next("b#1.1");
                     scene.pass(1ms);
                     scene.store.published.clear();
                     scene.store.refused_command = refused;

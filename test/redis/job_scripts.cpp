@@ -26,14 +26,14 @@ BOOST_AUTO_TEST_CASE(jobs_start_in_the_order_of_their_pushes)
     const std::string first = push("a");
     BOOST_TEST(push("b") > first);
     BOOST_TEST(counts() == "2000");
-    BOOST_TEST(take("a#1.1") == "job");
+    BOOST_TEST(next("a#1.1") == "job");
     BOOST_TEST(record == "2 a");
     BOOST_TEST(word(attempt, 0) == first);
     BOOST_TEST(word(attempt, 2) == "1");
     const std::string token = word(attempt, 1);
     BOOST_TEST(token > first);
     // One command finishes the first job and starts the second one.
-    BOOST_TEST(take("a#1.2", attempt) == "job");
+    BOOST_TEST(next("a#1.2", attempt) == "job");
     BOOST_TEST(record == "2 b");
     BOOST_TEST(word(attempt, 1) > token);
     BOOST_TEST(counts() == "0010");
@@ -45,8 +45,8 @@ BOOST_AUTO_TEST_CASE(jobs_start_in_the_order_of_their_pushes)
 
 BOOST_AUTO_TEST_CASE(waiting_workers_are_granted_jobs_by_message_in_order)
 {
-    BOOST_TEST(take("a#1.1") == "parked");
-    BOOST_TEST(take("b#1.1") == "parked");
+    BOOST_TEST(next("a#1.1") == "parked");
+    BOOST_TEST(next("b#1.1") == "parked");
     push("x");
     // The second worker learns when the lease of the first one ends.
     TEST_WORDS(heard(), "w:a#1 grant 2 x", "w:b#1 due");
@@ -57,19 +57,19 @@ BOOST_AUTO_TEST_CASE(waiting_workers_are_granted_jobs_by_message_in_order)
 
 BOOST_AUTO_TEST_CASE(disconnected_workers_are_skipped)
 {
-    take("x#1.1");
-    take("a#1.1");
+    next("x#1.1");
+    next("a#1.1");
     push("x");
     TEST_WORDS(heard(), "w:a#1 grant 2 x");
-    take("x#1.2");
+    next("x#1.2");
     push("y");
     TEST_WORDS(heard());
-    BOOST_TEST(take("b#1.1") == "job");
+    BOOST_TEST(next("b#1.1") == "job");
 }
 
 BOOST_AUTO_TEST_CASE(a_large_record_is_not_part_of_the_message)
 {
-    take("a#1.1");
+    next("a#1.1");
     const std::string large(5000, 'x');
     push(large);
     TEST_WORDS(heard(), "w:a#1 grant");
@@ -84,14 +84,14 @@ BOOST_AUTO_TEST_CASE(a_very_large_record_is_not_part_of_an_answer)
 {
     const std::string large(65536, 'x');
     push(large);
-    BOOST_TEST(take("a#1.1") == "job");
+    BOOST_TEST(next("a#1.1") == "job");
     BOOST_TEST(record == "");
     BOOST_TEST(fetch(attempt) == "job");
     BOOST_TEST(record == "2 " + large);
     // A queue with a limit is not on the ordinary path.
     manage("limit", "9", "1000");
     push(large);
-    BOOST_TEST(take("a#1.2") == "job");
+    BOOST_TEST(next("a#1.2") == "job");
     BOOST_TEST(record == "");
     const words grants = resync("a", {"1", "", "2", ""});
     BOOST_TEST_REQUIRE(grants.size() == 6U);
@@ -101,7 +101,7 @@ BOOST_AUTO_TEST_CASE(a_very_large_record_is_not_part_of_an_answer)
 
 BOOST_AUTO_TEST_CASE(a_cancelled_worker_is_granted_no_job)
 {
-    take("a#1.1");
+    next("a#1.1");
     BOOST_TEST(cancel("a#1.1") == "1");
     BOOST_TEST(cancel("a#1.1") == "0");
     push("x");
@@ -113,15 +113,15 @@ BOOST_AUTO_TEST_CASE(a_start_that_is_returned_does_not_count)
 {
     push("x");
     push("y");
-    take("a#1.1");
+    next("a#1.1");
     BOOST_TEST(finish(attempt, "r") == "ok");
-    BOOST_TEST(take("a#1.2") == "job");
+    BOOST_TEST(next("a#1.2") == "job");
     BOOST_TEST(record == "2 x");
     BOOST_TEST(word(attempt, 2) == "1");
     finish(attempt, "a");
-    take("a#1.3");
+    next("a#1.3");
     finish(attempt, "r");
-    take("a#1.4");
+    next("a#1.4");
     BOOST_TEST(word(attempt, 2) == "2");
     BOOST_TEST(word(attempt, 3) == "a-");
 }
@@ -138,7 +138,7 @@ BOOST_AUTO_TEST_CASE(levels_share_the_starts)
     std::string order;
     for (int i = 0; i < 40; ++i)
     {
-        take("a#1.1", attempt);
+        next("a#1.1", attempt);
         order += record.back();
     }
     BOOST_TEST(order == "hhhnhhhnhhhnhhhlhhhnhhhhhhhhhhhlhhhhhhll");
@@ -149,7 +149,7 @@ BOOST_AUTO_TEST_CASE(levels_share_the_starts)
 BOOST_AUTO_TEST_CASE(a_finish_is_accepted_once)
 {
     push("x");
-    take("a#1.1");
+    next("a#1.1");
     BOOST_TEST(finish(attempt) == "ok");
     BOOST_TEST(finish(attempt) == "lost");
     // A repetition is answered as before, unless the server may have lost its memory.
@@ -157,19 +157,19 @@ BOOST_AUTO_TEST_CASE(a_finish_is_accepted_once)
     BOOST_TEST(finish(attempt, "finish", "", "unsure") == "unknown");
     const std::string finished = attempt;
     push("y");
-    BOOST_TEST(take("a#1.2", finished) == "lost");
-    BOOST_TEST(take("a#1.2", finished, "again") == "job");
+    BOOST_TEST(next("a#1.2", finished) == "lost");
+    BOOST_TEST(next("a#1.2", finished, "again") == "job");
 }
 
 BOOST_AUTO_TEST_CASE(a_lost_attempt_is_not_finished)
 {
     push("x");
-    take("a#1.1");
+    next("a#1.1");
     const std::string lost = attempt;
     pass(16s);
     BOOST_TEST(finish(lost) == "ok", "nobody has ended the attempt before");
     push("y");
-    take("a#1.1");
+    next("a#1.1");
     const std::string second = attempt;
     pass(16s);
     BOOST_TEST(counts() == "1000");
@@ -178,7 +178,7 @@ BOOST_AUTO_TEST_CASE(a_lost_attempt_is_not_finished)
         BOOST_TEST(finish(second, "finish", "", how) == "lost");
         BOOST_TEST(finish(second, "f", "", how) == "lost");
     }
-    BOOST_TEST(take("b#1.1") == "job");
+    BOOST_TEST(next("b#1.1") == "job");
     BOOST_TEST(word(attempt, 2) == "2");
     finish(attempt);
     BOOST_TEST(finish(second, "finish", "", "again") == "lost");
@@ -188,14 +188,14 @@ BOOST_AUTO_TEST_CASE(a_lost_attempt_is_not_finished)
 BOOST_AUTO_TEST_CASE(nothing_is_known_of_an_attempt_that_began_long_ago)
 {
     push("x");
-    take("a#1.1");
+    next("a#1.1");
     const std::string lost = attempt;
     pass(16s);
-    BOOST_TEST(take("b#1.1") == "job");
+    BOOST_TEST(next("b#1.1") == "job");
     BOOST_TEST(finish(attempt) == "ok");
     pass(1h);
     push("y");
-    take("b#1.2");
+    next("b#1.2");
     pass(16s);
     BOOST_TEST(counts() == "1000");
     BOOST_TEST(finish(lost, "finish", "", "again") == "unknown");
@@ -204,7 +204,7 @@ BOOST_AUTO_TEST_CASE(nothing_is_known_of_an_attempt_that_began_long_ago)
 BOOST_AUTO_TEST_CASE(a_job_that_still_exists_was_not_finished)
 {
     push("x");
-    take("a#1.1");
+    next("a#1.1");
     const std::string other = attempt;
     // The server has lost its memory of the attempt.
     finish(other, "r");
@@ -215,8 +215,8 @@ BOOST_AUTO_TEST_CASE(jobs_of_a_crashed_worker_return_to_the_head_in_order)
 {
     for (const char* each : {"a", "b", "c"})
         push(each);
-    take("a#1.1");
-    take("a#1.2");
+    next("a#1.1");
+    next("a#1.2");
     pass(15s);
     TEST_WORDS(records("waiting"), "2 a", "2 b", "2 c");
     TEST_WORDS(heard(), "w:a#1 lost", "w:a#1 lost");
@@ -225,10 +225,10 @@ BOOST_AUTO_TEST_CASE(jobs_of_a_crashed_worker_return_to_the_head_in_order)
 // The process may be stopped. Each of its waiting workers would use up an attempt of the same job.
 BOOST_AUTO_TEST_CASE(workers_of_a_connection_that_let_a_lease_expire_wait_no_longer)
 {
-    take("a#1.1");
-    take("a#1.2");
-    take("b#1.1");
-    take("a#1.3");
+    next("a#1.1");
+    next("a#1.2");
+    next("b#1.1");
+    next("a#1.3");
     push("x");
     TEST_WORDS(heard(), "w:a#1 grant 2 x", "w:a#1 due", "w:b#1 due");
     pass(15s);
@@ -237,7 +237,7 @@ BOOST_AUTO_TEST_CASE(workers_of_a_connection_that_let_a_lease_expire_wait_no_lon
     push("y");
     BOOST_TEST(heard().empty());
     BOOST_TEST(resync("a", {"2", "a#1.2/15000"}).empty());
-    BOOST_TEST(take("a#1.2") == "job");
+    BOOST_TEST(next("a#1.2") == "job");
     BOOST_TEST(record == "2 y");
 }
 
@@ -245,8 +245,8 @@ BOOST_AUTO_TEST_CASE(workers_of_a_connection_that_let_a_lease_expire_wait_no_lon
 BOOST_AUTO_TEST_CASE(many_workers_of_a_suspended_process_use_up_one_attempt)
 {
     for (int i = 1; i <= 200; ++i)
-        take("a#1." + std::to_string(i));
-    take("b#1.1");
+        next("a#1." + std::to_string(i));
+    next("b#1.1");
     push("x");
     TEST_WORDS(heard(), "w:a#1 grant 2 x", "w:a#1 due", "w:b#1 due");
     pass(15s);
@@ -262,8 +262,8 @@ BOOST_AUTO_TEST_CASE(many_workers_of_a_suspended_process_use_up_one_attempt)
 
 BOOST_AUTO_TEST_CASE(workers_of_a_job_that_takes_too_long_wait_on)
 {
-    take("a#1.1");
-    take("a#1.2");
+    next("a#1.1");
+    next("a#1.2");
     push_record("2,5,0,0,5000,0 x", '2');
     pass(5s);
     renew({});
@@ -274,9 +274,9 @@ BOOST_AUTO_TEST_CASE(a_renewed_lease_lasts)
 {
     push("x");
     push("y");
-    take("a#1.1");
+    next("a#1.1");
     const std::string first = attempt;
-    take("a#1.2");
+    next("a#1.2");
     pass(10s);
     TEST_WORDS(renew({first}), "1");
     pass(10s);
@@ -287,7 +287,7 @@ BOOST_AUTO_TEST_CASE(a_renewed_lease_lasts)
 BOOST_AUTO_TEST_CASE(a_lease_that_a_renewal_shortens_ends_in_time)
 {
     push("x");
-    take("a#1.1");
+    next("a#1.1");
     const std::string held = attempt;
     // The queue looks for the end of the second renewal.
     for (const auto span : {5s, 11s, 5s})
@@ -298,17 +298,17 @@ BOOST_AUTO_TEST_CASE(a_lease_that_a_renewal_shortens_ends_in_time)
     store.clock -= 10'000'000;
     renew({held});
     pass(15s);
-    BOOST_TEST(take("b#1.1") == "job");
+    BOOST_TEST(next("b#1.1") == "job");
 }
 
 BOOST_AUTO_TEST_CASE(progress_belongs_to_an_attempt)
 {
     push("x");
-    take("a#1.1");
+    next("a#1.1");
     renew({attempt}, "0.5");
     BOOST_TEST(list("active").at(2) == "0.5");
     finish(attempt, "a");
-    take("a#1.1");
+    next("a#1.1");
     BOOST_TEST(list("active").at(2) == "");
     renew({attempt}, "0.5");
     finish(attempt);
@@ -319,7 +319,7 @@ BOOST_AUTO_TEST_CASE(a_failed_job_waits_for_its_back_off)
 {
     // Three attempts, from 100 ms to 150 ms.
     push_record("2,3,100,150,0,0 x");
-    take("a#1.1");
+    next("a#1.1");
     finish(attempt, "f", "no disk");
     BOOST_TEST(counts() == "0100");
     const std::int64_t first =
@@ -327,13 +327,13 @@ BOOST_AUTO_TEST_CASE(a_failed_job_waits_for_its_back_off)
     BOOST_TEST(first >= 50'000);
     BOOST_TEST(first <= 100'000);
     pass(100ms);
-    take("a#1.1");
+    next("a#1.1");
     BOOST_TEST(word(attempt, 3) == "f-");
     finish(attempt, "f", "no power");
     pass(74ms);
     BOOST_TEST(counts() == "0100");
     pass(76ms);
-    take("a#1.1");
+    next("a#1.1");
     finish(attempt, "f", "no time");
     BOOST_TEST(counts() == "0001");
     const words dead = list("dead");
@@ -348,7 +348,7 @@ BOOST_AUTO_TEST_CASE(back_offs_differ)
     for (int i = 0; i < 20; ++i)
     {
         push_record("2,3,1000,1000,0,0 x");
-        take("a#1.1");
+        next("a#1.1");
         finish(attempt, "f", "");
         pass(1us);
     }
@@ -362,7 +362,7 @@ BOOST_AUTO_TEST_CASE(jobs_that_time_out_together_do_not_return_together)
     for (int i = 0; i < 20; ++i)
     {
         push_record("2,3,1000,1000,30,0 x");
-        take("a#1." + std::to_string(i));
+        next("a#1." + std::to_string(i));
     }
     pass(31ms);
     renew({});
@@ -375,7 +375,7 @@ BOOST_AUTO_TEST_CASE(jobs_that_time_out_together_do_not_return_together)
 BOOST_AUTO_TEST_CASE(an_attempt_ends_at_its_time_limit)
 {
     push_record("2,1,0,0,30,0 x");
-    take("a#1.1");
+    next("a#1.1");
     pass(29ms);
     // A renewal does not exceed the limit.
     TEST_WORDS(renew({attempt}), "1");
@@ -389,9 +389,9 @@ BOOST_AUTO_TEST_CASE(an_attempt_ends_at_its_time_limit)
 BOOST_AUTO_TEST_CASE(a_lease_that_expired_before_the_time_limit_does_not_time_out)
 {
     push_record("2,5,60000,60000,60000,0 x");
-    take("a#1.1");
+    next("a#1.1");
     pass(61s);
-    BOOST_TEST(take("b#1.1") == "job");
+    BOOST_TEST(next("b#1.1") == "job");
     BOOST_TEST(word(attempt, 2) == "2");
     BOOST_TEST(word(attempt, 3) == "a-");
 }
@@ -400,8 +400,8 @@ BOOST_AUTO_TEST_CASE(a_payload_that_cannot_be_read_is_a_dead_letter_at_once)
 {
     push("x");
     push("y");
-    take("a#1.1");
-    BOOST_TEST(take("a#1.2", attempt, "first", "not a number") == "job");
+    next("a#1.1");
+    BOOST_TEST(next("a#1.2", attempt, "first", "not a number") == "job");
     BOOST_TEST(record == "2 y");
     BOOST_TEST(list("dead").at(3) == "not a number");
     finish(attempt, "b", "neither");
@@ -412,7 +412,7 @@ BOOST_AUTO_TEST_CASE(a_payload_that_cannot_be_read_is_a_dead_letter_at_once)
 
 BOOST_AUTO_TEST_CASE(a_waiting_worker_learns_when_a_job_is_due)
 {
-    take("a#1.1");
+    next("a#1.1");
     push("x", '2', 1000);
     TEST_WORDS(heard(), "w:a#1 due");
     // A later job does not matter, and an earlier one does.
@@ -432,8 +432,8 @@ BOOST_AUTO_TEST_CASE(a_waiting_worker_learns_when_a_job_is_due)
 
 BOOST_AUTO_TEST_CASE(after_a_due_job_a_worker_learns_of_the_next_one)
 {
-    take("a#1.1");
-    take("b#1.1");
+    next("a#1.1");
+    next("b#1.1");
     push("x", '2', 1000);
     push("z", '2', 500);
     pass(501ms);
@@ -449,8 +449,8 @@ BOOST_AUTO_TEST_CASE(after_a_due_job_a_worker_learns_of_the_next_one)
 BOOST_AUTO_TEST_CASE(many_disconnected_workers_hide_no_worker_that_waits)
 {
     for (int i = 0; i < 200; ++i)
-        take("x#1." + std::to_string(i));
-    take("a#1.1");
+        next("x#1." + std::to_string(i));
+    next("a#1.1");
     push("x");
     for (int i = 0; i < 5 && has_more; ++i)
         renew({});
@@ -462,7 +462,7 @@ BOOST_AUTO_TEST_CASE(four_sessions_learn_when_a_job_is_due)
 {
     store.subscribers["w:e#1"] = 1;
     for (const char* each : {"a#1.1", "b#1.1", "c#1.1", "d#1.1", "e#1.1"})
-        take(each);
+        next(each);
     push("x", '2', 1000);
     TEST_WORDS(heard(), "w:a#1 due", "w:e#1 due", "w:b#1 due", "w:d#1 due");
 }
@@ -471,9 +471,9 @@ BOOST_AUTO_TEST_CASE(disconnected_workers_do_not_hide_a_due_time_from_others)
 {
     for (int i = 0; i < 200; ++i)
     {
-        take("x#1." + std::to_string(i));
+        next("x#1." + std::to_string(i));
         if (i == 100)
-            take("a#1.1");
+            next("a#1.1");
     }
     push("x", '2', 1000);
     for (int i = 0; i < 5 && has_more; ++i)
@@ -489,10 +489,10 @@ BOOST_AUTO_TEST_CASE(disconnected_workers_do_not_hide_a_due_time_from_others)
 BOOST_AUTO_TEST_CASE(the_workers_of_one_process_do_not_hide_a_due_time_from_others)
 {
     for (int i = 1; i <= 5; ++i)
-        take("x#1." + std::to_string(i));
+        next("x#1." + std::to_string(i));
     for (int i = 1; i <= 5; ++i)
-        take("a#1." + std::to_string(i));
-    take("b#1.1");
+        next("a#1." + std::to_string(i));
+    next("b#1.1");
     push("x", '2', 1000);
     TEST_WORDS(heard(), "w:b#1 due", "w:a#1 due");
 }
@@ -501,16 +501,16 @@ BOOST_AUTO_TEST_CASE(the_workers_of_one_process_do_not_hide_a_due_time_from_othe
 BOOST_AUTO_TEST_CASE(many_workers_of_one_process_do_not_hide_a_due_time_from_later_ones)
 {
     for (int i = 1; i <= 100; ++i)
-        take("a#1." + std::to_string(i));
-    take("b#1.1");
+        next("a#1." + std::to_string(i));
+    next("b#1.1");
     push("x", '2', 1000);
     TEST_WORDS(heard(), "w:a#1 due", "w:b#1 due");
 }
 
 BOOST_AUTO_TEST_CASE(a_crashed_worker_is_noticed_by_a_waiting_one)
 {
-    take("a#1.1");
-    take("b#1.1");
+    next("a#1.1");
+    next("b#1.1");
     push("x");
     pass(15s);
     renew({});
@@ -529,11 +529,11 @@ BOOST_AUTO_TEST_CASE(many_due_jobs_are_moved_in_several_steps)
 BOOST_AUTO_TEST_CASE(leases_and_delays_end_although_the_clock_was_set_back)
 {
     push("x");
-    take("a#1.1");
+    next("a#1.1");
     const std::string token = word(attempt, 1);
     store.clock -= 3'600'000'000;
     push("y");
-    take("a#1.2");
+    next("a#1.2");
     BOOST_TEST(word(attempt, 1) > token);
     pass(15s);
     BOOST_TEST(counts() == "2000");
@@ -545,14 +545,14 @@ BOOST_AUTO_TEST_CASE(every_script_starts_a_job_that_is_due)
 {
     const auto due_job = [](job_scene& scene)
     {
-        scene.take("a#1.1");
+        scene.next("a#1.1");
         scene.push("x", '2', 1000);
         scene.pass(2s);
     };
     const std::vector<words> calls{
         {"cancel", "w:", "b#1.1/15000"},
         {"fetch", "w:", "17 18 1 -- 0 b#1.1/15000"},
-        {"finish", "w:", "17 18 1 -- 0 b#1.1/15000", "f", "", "first", ""},
+        {"end", "w:", "17 18 1 -- 0 b#1.1/15000", "f", "", "first", ""},
         {"list", "w:", "counts", "0", "1"},
         {"manage", "w:", "purge", "0", "0"},
         {"push", "w:", "2,5,1,1,0,1 ny", "2", "0", "n", "0"},
@@ -572,9 +572,9 @@ BOOST_AUTO_TEST_CASE(every_script_starts_a_job_that_is_due)
 BOOST_AUTO_TEST_CASE(a_lost_job_can_be_neither_read_nor_reclaimed)
 {
     push("x");
-    take("a#1.1");
+    next("a#1.1");
     const std::string held = attempt;
-    take("b#1.1");
+    next("b#1.1");
     pass(15s);
     BOOST_TEST(fetch(held) == "lost");
     TEST_WORDS(heard(), "w:a#1 lost", "w:b#1 grant 2 x");
@@ -588,7 +588,7 @@ BOOST_AUTO_TEST_CASE(a_session_learns_only_of_the_grants_that_it_asks_for)
     for (const char* each : {"a#1.1", "a#1.2", "b#1.1"})
     {
         push(each);
-        take(each);
+        next(each);
     }
     const words grants = resync("a", {"1", ""});
     BOOST_TEST_REQUIRE(grants.size() == 3U);
@@ -597,8 +597,8 @@ BOOST_AUTO_TEST_CASE(a_session_learns_only_of_the_grants_that_it_asks_for)
 
 BOOST_AUTO_TEST_CASE(the_state_counts_the_workers_that_wait)
 {
-    take("a#1.1");
-    take("b#1.1");
+    next("a#1.1");
+    next("b#1.1");
     cancel("a#1.1");
     BOOST_TEST(word(store.hash("jobs")->at("state"), 7) == "1");
 }
@@ -606,9 +606,9 @@ BOOST_AUTO_TEST_CASE(the_state_counts_the_workers_that_wait)
 BOOST_AUTO_TEST_CASE(a_job_that_returns_starts_at_once)
 {
     push("x");
-    take("a#1.1");
+    next("a#1.1");
     const std::string held = attempt;
-    take("b#1.1");
+    next("b#1.1");
     finish(held, "a");
     TEST_WORDS(heard(), "w:b#1 grant 2 x");
 }
@@ -616,21 +616,21 @@ BOOST_AUTO_TEST_CASE(a_job_that_returns_starts_at_once)
 BOOST_AUTO_TEST_CASE(a_failure_is_recorded_once_and_its_text_stays)
 {
     push("x");
-    take("a#1.1");
+    next("a#1.1");
     BOOST_TEST(finish(attempt, "f", "why") == "ok");
     BOOST_TEST(finish(attempt, "f", "why", "again") == "ok");
     pass(1s);
-    take("a#1.2");
+    next("a#1.2");
     finish(attempt, "a");
     BOOST_TEST(list("waiting").at(3) == "why");
-    take("a#1.3");
+    next("a#1.3");
     finish(attempt, "b", "unreadable");
     BOOST_TEST(list("dead").at(3) == "unreadable");
 }
 
 BOOST_AUTO_TEST_CASE(a_time_limit_ends_the_lease_of_a_waiting_worker)
 {
-    take("a#1.1");
+    next("a#1.1");
     push_record("2,5,1000,60000,2000,0 x");
     BOOST_TEST(store.zset("jobs{active}")->order.begin()->first ==
                static_cast<double>(store.clock + 2'000'000));
@@ -639,7 +639,7 @@ BOOST_AUTO_TEST_CASE(a_time_limit_ends_the_lease_of_a_waiting_worker)
 BOOST_AUTO_TEST_CASE(a_renewal_keeps_the_progress)
 {
     push("x");
-    take("a#1.1");
+    next("a#1.1");
     renew({attempt}, "0.5");
     renew({attempt});
     BOOST_TEST(list("active").at(2) == "0.5");
@@ -651,7 +651,7 @@ BOOST_AUTO_TEST_CASE(delayed_and_retried_jobs_stay_in_their_level)
     pass(1s);
     counts();
     BOOST_TEST_REQUIRE(store.list_at("jobs{ready}1") != nullptr);
-    take("a#1.1");
+    next("a#1.1");
     const std::string id = word(attempt, 0);
     finish(attempt, "b");
     manage("retry", id);
@@ -661,9 +661,9 @@ BOOST_AUTO_TEST_CASE(delayed_and_retried_jobs_stay_in_their_level)
 BOOST_AUTO_TEST_CASE(old_losses_are_forgotten)
 {
     push("x");
-    take("a#1.1");
+    next("a#1.1");
     pass(16s);
-    take("a#1.2");
+    next("a#1.2");
     finish(attempt);
     pass(1h);
     BOOST_TEST(counts() == "0000");
@@ -674,9 +674,9 @@ BOOST_AUTO_TEST_CASE(old_losses_are_forgotten)
 
 BOOST_AUTO_TEST_CASE(a_session_that_reconnects_learns_of_its_grants)
 {
-    take("a#1.1");
-    take("a#1.2");
-    take("b#1.3");
+    next("a#1.1");
+    next("a#1.2");
+    next("b#1.3");
     push("x");
     const words grants = resync("a", {"1", "a#1.1/15000", "2", "a#1.2/15000", "9", ""});
     BOOST_TEST_REQUIRE(grants.size() == 3U);
@@ -693,7 +693,7 @@ BOOST_AUTO_TEST_CASE(a_session_that_reconnects_does_not_receive_all_large_record
     for (const char* each : {"1", "2", "3", "4"})
     {
         push(each + std::string(1U << 19U, 'x'));
-        take(std::string("a#1.") + each);
+        next(std::string("a#1.") + each);
         requests.insert(requests.end(), {each, ""});
     }
     const words grants = resync("a", requests);
@@ -706,10 +706,10 @@ BOOST_AUTO_TEST_CASE(a_session_that_reconnects_does_not_receive_all_large_record
 BOOST_AUTO_TEST_CASE(a_worker_keeps_its_position_when_it_reconnects)
 {
     const std::string ticket =
-        word(call("take", {"w:", "a#1.1/15000", "0", "", "", "first", ""})[0], 3);
-    take("b#1.1");
+        word(call("next", {"w:", "a#1.1/15000", "0", "", "", "first", ""})[0], 3);
+    next("b#1.1");
     resync("a", {"1", "a#1.1/15000"});
-    BOOST_TEST(take("c#1.1", "", "first", "", ticket) == "parked");
+    BOOST_TEST(next("c#1.1", "", "first", "", ticket) == "parked");
     push("x");
     TEST_WORDS(heard(), "w:c#1 grant 2 x", "w:b#1 due");
 }
@@ -718,7 +718,7 @@ BOOST_AUTO_TEST_CASE(a_worker_keeps_its_position_when_it_reconnects)
 BOOST_AUTO_TEST_CASE(a_session_that_reconnects_learns_its_positions)
 {
     const std::string ticket =
-        word(call("take", {"w:", "a#1.1/15000", "0", "", "", "first", ""})[0], 3);
+        word(call("next", {"w:", "a#1.1/15000", "0", "", "", "first", ""})[0], 3);
     resync("a", {"7", "", "1", "a#1.1/15000", "2", "a#1.2/15000"});
     BOOST_TEST(tickets == "0 " + ticket + " 0");
     resync("a", {"1", "a#1.1/15000"});
@@ -744,13 +744,13 @@ BOOST_AUTO_TEST_CASE(a_queue_without_its_state_keeps_its_jobs)
     push("h", '1');
     push("l", '3');
     push("delayed", '2', 20'000);
-    take("b#1.1");
+    next("b#1.1");
     store.run(words{"DEL", "jobs"});
     BOOST_TEST(counts() == "2110");
     TEST_WORDS(records("waiting"), "2 n", "3 l");
     // The lease and the delay end as before.
     pass(15s + 1ms);
-    BOOST_TEST(take("c#1.1") == "job");
+    BOOST_TEST(next("c#1.1") == "job");
     BOOST_TEST(record == "1 h");
     pass(5s);
     BOOST_TEST(counts() == "3010");
@@ -758,8 +758,8 @@ BOOST_AUTO_TEST_CASE(a_queue_without_its_state_keeps_its_jobs)
 
 BOOST_AUTO_TEST_CASE(a_queue_without_its_state_keeps_its_workers)
 {
-    take("a#1.1");
-    take("b#1.1");
+    next("a#1.1");
+    next("b#1.1");
     push("x");
     store.run(words{"DEL", "jobs"});
     push("y");
@@ -772,11 +772,11 @@ BOOST_AUTO_TEST_CASE(a_job_whose_record_is_missing_is_left_out)
     const std::string id = push("x");
     push("y");
     store.run(words{"HDEL", "jobs{jobs}", id});
-    take("a#1.1");
+    next("a#1.1");
     BOOST_TEST(record == "2 y");
     push("z");
     store.run(words{"DEL", "jobs{ready}2"});
-    BOOST_TEST(take("a#1.2") == "parked");
+    BOOST_TEST(next("a#1.2") == "parked");
     push("v");
     TEST_WORDS(heard(), "w:a#1 grant 2 v");
 }
@@ -793,9 +793,9 @@ BOOST_AUTO_TEST_CASE(a_busy_worker_costs_eight_commands_for_each_job)
     // Two of them are TIME, which lists two words.
     BOOST_TEST(engine.effort() <= 7U);
     pass(1us);
-    take("a#1.1");
+    next("a#1.1");
     pass(1us);
-    take("a#1.2", attempt);
+    next("a#1.2", attempt);
     BOOST_TEST(engine.effort() <= 11U);
 }
 

@@ -85,7 +85,7 @@ constexpr std::uint64_t search_bound = 3000;
 /// The patches, and those that remove the ordinary paths, which have safeguards of their own.
 std::vector<script_patch> in_full(std::vector<script_patch> patches)
 {
-    for (const char* script : {"jobs_push", "jobs_take"})
+    for (const char* script : {"jobs_push", "jobs_next"})
         patches.push_back({script, "if last and ", "if false and "});
     return patches;
 }
@@ -95,8 +95,8 @@ std::function<void(job_command&)> saying(const char* said, const char* instead)
 {
     return [said, instead](job_command& what)
     {
-        const std::size_t how = what.op == job_operation::take ? 5 : 4;
-        const bool ends = what.op == job_operation::take || what.op == job_operation::finish;
+        const std::size_t how = what.op == job_operation::next ? 5 : 4;
+        const bool ends = what.op == job_operation::next || what.op == job_operation::end;
         if (ends && what.arguments.at(how) == said)
             what.arguments[how] = instead;
     };
@@ -105,14 +105,14 @@ std::function<void(job_command&)> saying(const char* said, const char* instead)
 /// A client that does not state its ticket when it waits again.
 void forget_position(job_command& what)
 {
-    if (what.op == job_operation::take)
+    if (what.op == job_operation::next)
         what.arguments.at(2) = "0";
 }
 
 /// A client whose connections all have the same incarnation.
 void forget_incarnation(job_command& what)
 {
-    if (what.op != job_operation::take)
+    if (what.op != job_operation::next)
         return;
     std::string& worker = what.arguments.at(1);
     const std::size_t sign = worker.find('#') + 1;
@@ -162,14 +162,14 @@ const std::vector<safeguard>& all_safeguards()
          "where nobody listens",
          12},
         {"only the current attempt finishes its job",
-         {{"jobs_finish", "if redis.call('ZREM', key .. '{active}', attempt) == 0 then",
+         {{"jobs_end", "if redis.call('ZREM', key .. '{active}', attempt) == 0 then",
            "if redis.call('ZREM', key .. '{active}', attempt) == 0 and what ~= 'finish' then"}},
          {},
          only({pause, half_open}),
          "without a record",
          80},
         {"only the current attempt finishes its job before the next one",
-         {{"jobs_take", "redis.call('ZREM', key .. '{active}', attempt) == 1",
+         {{"jobs_next", "redis.call('ZREM', key .. '{active}', attempt) == 1",
            "redis.call('ZREM', key .. '{active}', attempt) < 2"}},
          {},
          only({pause, half_open}),
@@ -214,7 +214,7 @@ const std::vector<safeguard>& all_safeguards()
          "due before DUE",
          11},
         {"a worker that waits is not overtaken",
-         in_full({{"jobs_take", "if parked == 0 and can_start() then", "if can_start() then"}}),
+         in_full({{"jobs_next", "if parked == 0 and can_start() then", "if can_start() then"}}),
          {},
          only({pause, crash}),
          "has overtaken",

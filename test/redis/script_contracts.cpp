@@ -288,7 +288,7 @@ BOOST_AUTO_TEST_CASE(the_client_sends_what_the_scripts_of_a_job_queue_take)
     note(worker);
     driven_jobs waiting;
     waiting.connect();
-    const auto request = waiting.take();
+    const auto request = waiting.next();
     note(waiting);
     waiting.answer({"parked " + waiting.clock() + " 0 42"});
     waiting.cancel(request);

@@ -386,12 +386,12 @@ public:
         case 5:
         {
             const std::string reason = dice_.below(5) == 0 ? "no number" : "";
-            return {"jobs_take",
+            return {"jobs_next",
                     {"w:", worker, "0", dice_.coin() ? attempt_ : "", "1", how, reason}};
         }
         case 6:
         case 7:
-            return {"jobs_finish",
+            return {"jobs_end",
                     {"w:", attempt_, pick({"finish", "f", "a", "r", "b"}), "1", how, "e"}};
         case 8:
             return {"jobs_cancel", {"w:", worker}};

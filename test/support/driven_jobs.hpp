@@ -49,16 +49,16 @@ struct driven_jobs
         machine.disconnected(now);
         collect();
     }
-    job_request_id take(job_attempt_id finished = 0)
+    job_request_id next(job_attempt_id finished = 0)
     {
-        const job_request_id id = machine.take(now, queue, finished);
+        const job_request_id id = machine.next(now, queue, finished);
         collect();
         return id;
     }
     /// Asks for a job while there is none, and so waits.
     job_request_id wait()
     {
-        const job_request_id id = take();
+        const job_request_id id = next();
         answer({"parked " + clock() + " 0 42"});
         return id;
     }
@@ -89,7 +89,7 @@ struct driven_jobs
     }
     job_call_id finish(job_attempt_id id)
     {
-        const job_call_id call = machine.finish(now, id, "finish");
+        const job_call_id call = machine.end(now, id, "finish");
         collect();
         return call;
     }
@@ -142,7 +142,7 @@ struct driven_jobs
     /// Begins an attempt.
     job_attempt_id start()
     {
-        const job_request_id request = take();
+        const job_request_id request = next();
         answer(job(request));
         BOOST_TEST_REQUIRE(granted.size() == 1U);
         const job_attempt_id name = granted[0].attempt;

@@ -104,13 +104,13 @@ void job_judge::after_script(const redis_store& store, job_operation op,
                              const std::vector<std::string>& answer, time now)
 {
     executed script{op, &arguments, &answer, number(answer.at(0), 1), {}, {}, {}};
-    if (op == job_operation::finish)
+    if (op == job_operation::end)
     {
         script.ends = arguments.at(1);
         script.how = arguments.at(2);
         script.error = arguments.at(5);
     }
-    else if (op == job_operation::take)
+    else if (op == job_operation::next)
     {
         script.ends = arguments.at(3);
         script.how = arguments.at(6).empty() ? "finish" : "b";
@@ -238,7 +238,7 @@ void job_judge::check_dropped(const executed& script, const std::string& lost,
     const std::string connection = lost.substr(0, lost.find('.') + 1);
     for (const auto& [ticket, worker] : after.idle)
         if (worker.starts_with(connection) &&
-            (script.op != job_operation::take || script.arguments->at(1) != worker))
+            (script.op != job_operation::next || script.arguments->at(1) != worker))
             violate("worker " + worker + " waits although its connection let a lease expire");
 }
 
@@ -368,7 +368,7 @@ void job_judge::check_worker(const executed& script, const std::string& text,
                              const job_contents& after, const redis_store& store)
 {
     const std::string worker = word(text, 5);
-    const bool asks = script.op == job_operation::take && script.arguments->at(1) == worker;
+    const bool asks = script.op == job_operation::next && script.arguments->at(1) == worker;
     if (asks && script.answer->size() == 3)
     {
         if (!after.idle.empty())

@@ -37,17 +37,17 @@ public:
         return word(all.at(0), 2);
     }
     /// Asks for a job. Afterwards, `attempt` and `record` are those of the job, if there is one. Returns the status.
-    std::string take(const std::string& worker, const std::string& finished = "",
+    std::string next(const std::string& worker, const std::string& finished = "",
                      const std::string& how = "first", const std::string& reason = "",
                      const std::string& ticket = "0")
     {
-        return started(call("take", {"w:", worker + "/15000", ticket, finished, "1", how, reason}));
+        return started(call("next", {"w:", worker + "/15000", ticket, finished, "1", how, reason}));
     }
     std::string fetch(const std::string& whose) { return started(call("fetch", {"w:", whose})); }
     std::string finish(const std::string& whose, const std::string& what = "finish",
                        const std::string& error = "", const std::string& how = "first")
     {
-        return word(call("finish", {"w:", whose, what, "1", how, error}).at(0), 0);
+        return word(call("end", {"w:", whose, what, "1", how, error}).at(0), 0);
     }
     std::string cancel(const std::string& worker)
     {

@@ -19,10 +19,10 @@ using std::chrono::microseconds;
 
 namespace {
 
-/// The number of the worker that sends a command `take`, with the signs around it.
-std::string number_of(const job_command& take)
+/// The number of the worker that sends a command `next`, with the signs around it.
+std::string number_of(const job_command& next)
 {
-    const std::string& worker = take.arguments.at(1);
+    const std::string& worker = next.arguments.at(1);
     return worker.substr(worker.find('.'));
 }
 
@@ -126,7 +126,7 @@ void job_world::act(std::size_t index, const job_command& sent)
             words += ' ' + each.substr(0, 80);
         log("client ", index, ": sends ", what.number, ' ', std::string(name_of(what.op)), words);
     }
-    if (what.op == job_operation::take)
+    if (what.op == job_operation::next)
         clients_[index].asked[number_of(what)] = what.number;
     const link_pointer line = clients_[index].connection;
     if (!line)
@@ -161,7 +161,7 @@ void job_world::execute(const link_pointer& line, const job_command& what)
             to_string(answer).substr(0, 300));
     if (answer.is_error())
         return judge_.violate("a script failed: " + answer.text);
-    if (what.op == job_operation::take)
+    if (what.op == job_operation::next)
         check_ticket(line, what);
     judge_.after_script(store_, what.op, what.arguments, answer.leaves(), now_);
     // Messages of a script to its own connection may arrive before or after its answer.

@@ -28,10 +28,10 @@ void job_world::ask(std::size_t index, job_attempt_id finished)
 {
     client& who = clients_[index];
     pending what;
-    what.op = job_operation::take;
+    what.op = job_operation::next;
     if (finished != 0)
         what = ending(index, finished, "finish");
-    const job_request_id id = who.machine->take(local(who), who.queue, finished);
+    const job_request_id id = who.machine->next(local(who), who.queue, finished);
     log("client ", index, ": asks under .", id);
     who.waiting.emplace(id, what);
     if (!healed_ && chance(20))
@@ -105,7 +105,7 @@ void job_world::end(std::size_t index, job_attempt_id id, const std::string& how
 {
     client& who = clients_[index];
     const pending what = ending(index, id, how);
-    const job_call_id call = who.machine->finish(local(who), id, how, how == "f" ? "failed" : "");
+    const job_call_id call = who.machine->end(local(who), id, how, how == "f" ? "failed" : "");
     log("client ", index, ": ends ", what.token, " as ", how, " by ", call);
     who.calls.emplace(call, what);
 }
@@ -115,7 +115,7 @@ job_world::pending job_world::ending(std::size_t index, job_attempt_id id, const
     client& who = clients_[index];
     const auto found = who.holds.find(id);
     const held& each = found->second;
-    pending what{job_operation::finish, each.id, each.token, how, {}, each.run};
+    pending what{job_operation::end, each.id, each.token, how, {}, each.run};
     judge_.ends_belief(what.token);
     who.holds.erase(found);
     return what;
@@ -206,7 +206,7 @@ void job_world::act(std::size_t index, const job_answered& what)
     const pending ended = std::move(found->second);
     who.calls.erase(found);
     log("client ", index, ": call ", what.call, " has ended, ", static_cast<int>(what.result));
-    if (ended.op == job_operation::finish)
+    if (ended.op == job_operation::end)
         return judge_.ended(ended.job, ended.token, ended.how, what.result,
                             ended.run != who.known_run);
     if (ended.op != job_operation::push)

@@ -17,7 +17,7 @@ namespace turnstile::redis::detail {
 
 std::string_view name_of(job_operation op) noexcept
 {
-    constexpr std::array<std::string_view, 9> names{"jobs_push",   "jobs_take",   "jobs_finish",
+    constexpr std::array<std::string_view, 9> names{"jobs_push",   "jobs_next",   "jobs_end",
                                                     "jobs_cancel", "jobs_renew",  "jobs_fetch",
                                                     "jobs_resync", "jobs_manage", "jobs_list"};
     return names[static_cast<std::size_t>(op)];
@@ -91,7 +91,7 @@ job_call_id job_client::add_call(call_state what)
     return id;
 }
 
-job_request_id job_client::take(local_time now, job_queue_id queue, job_attempt_id finished)
+job_request_id job_client::next(local_time now, job_queue_id queue, job_attempt_id finished)
 {
     now_ = now;
     const job_request_id id = ++last_;
@@ -103,7 +103,7 @@ job_request_id job_client::take(local_time now, job_queue_id queue, job_attempt_
         each.in_doubt = found->second.in_doubt;
         drop(finished);
     }
-    send_take(id);
+    send_next(id);
     return id;
 }
 
@@ -117,7 +117,7 @@ void job_client::bury(local_time now, job_request_id whose, job_attempt_id id, s
     each.reason = std::move(reason);
     each.in_doubt = found->second.in_doubt;
     drop(id);
-    send_take(whose);
+    send_next(whose);
 }
 
 bool job_client::cancel(local_time now, job_request_id id)
@@ -137,15 +137,15 @@ bool job_client::cancel(local_time now, job_request_id id)
     return !found->second.finishes.empty() && found->second.reason.empty();
 }
 
-job_call_id job_client::finish(local_time now, job_attempt_id id, std::string_view what,
-                               std::string error)
+job_call_id job_client::end(local_time now, job_attempt_id id, std::string_view what,
+                            std::string error)
 {
     now_ = now;
     const attempt ended = std::move(attempts_.at(id));
     drop(id);
     return add_call(
         {ended.queue,
-         job_operation::finish,
+         job_operation::end,
          {ended.text, std::string(what), ended.has_notes ? "1" : "", "first", std::move(error)},
          true,
          true,
@@ -178,7 +178,7 @@ bool job_client::abandon_call(job_call_id id)
         return false;
     found->second.awaited = false;
     const bool is_unknown_to_server = !found->second.sent;
-    if (is_unknown_to_server && found->second.op != job_operation::finish)
+    if (is_unknown_to_server && found->second.op != job_operation::end)
         erase(calls_, found);
     return is_unknown_to_server;
 }
@@ -217,7 +217,7 @@ void job_client::end_request(job_request_id id, job_result result, std::string_v
 /// Returns a job to the head of the queue, and does not count the attempt.
 void job_client::give_back(job_queue_id queue, std::string text)
 {
-    add_call({queue, job_operation::finish, {std::move(text), "r", "", "first", ""}, true, false});
+    add_call({queue, job_operation::end, {std::move(text), "r", "", "first", ""}, true, false});
 }
 
 /// The local time at which a lease counts as expired.

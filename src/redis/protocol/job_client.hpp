@@ -34,8 +34,8 @@ using job_call_id = std::uint64_t;
 enum class job_operation
 {
     push,
-    take,
-    finish,
+    next,
+    end,
     cancel,
     renew,
     fetch,
@@ -155,15 +155,15 @@ public:
     void close_queue(job_queue_id id) { release(id); }
 
     /// Asks for a job. First finishes the attempt @p finished, unless it is 0.
-    job_request_id take(local_time now, job_queue_id queue, job_attempt_id finished = 0);
+    job_request_id next(local_time now, job_queue_id queue, job_attempt_id finished = 0);
 
     /// Ends a request without an action. The client returns a job that it is granted. Returns whether the request
     /// finishes an attempt and the server has not confirmed that; the client then sends it in any case.
     bool cancel(local_time now, job_request_id id);
 
-    /// Ends an attempt: see lua/jobs/finish.lua. The attempt has to be held.
-    job_call_id finish(local_time now, job_attempt_id id, std::string_view what,
-                       std::string error = {});
+    /// Ends an attempt: see lua/jobs/end.lua. The attempt has to be held.
+    job_call_id end(local_time now, job_attempt_id id, std::string_view what,
+                    std::string error = {});
 
     /// Makes the job of an attempt a dead letter, and asks for another one under the same request.
     void bury(local_time now, job_request_id whose, job_attempt_id id, std::string reason);
@@ -245,7 +245,7 @@ private:
         bool waits = false;
         bool resyncs = false;
         bool cancelled = false;
-        /// The number of its last command `take`.
+        /// The number of its last command `next`.
         std::uint64_t asked = 0;
         /// The attempt whose record is fetched; empty otherwise.
         std::string fetched;
@@ -304,7 +304,7 @@ private:
 
     void send(job_operation op, job_queue_id queue, std::uint64_t whose,
               std::vector<std::string> arguments, std::vector<std::uint64_t> others = {});
-    void send_take(job_request_id id);
+    void send_next(job_request_id id);
     void send_call(job_call_id id);
     void start_fetch(job_request_id id, std::string started);
     void send_fetches();
@@ -318,7 +318,7 @@ private:
 
     unanswered_command remove_unanswered(
         std::map<std::uint64_t, unanswered_command>::iterator which);
-    void on_take(const unanswered_command& sent, const std::vector<std::string>& answer);
+    void on_next(const unanswered_command& sent, const std::vector<std::string>& answer);
     void renewal_refused(job_queue_id id, job_result result, std::string_view text);
     void on_renewal(const unanswered_command& sent, const std::vector<std::string>& answer);
     void on_resync(const unanswered_command& sent, const std::vector<std::string>& answer);

@@ -73,9 +73,9 @@ void job_client::answered(local_time now, std::uint64_t number,
         ask_at(queue, shown, shown);
     switch (sent.op)
     {
-    case job_operation::take:
+    case job_operation::next:
     case job_operation::fetch:
-        return on_take(sent, answer);
+        return on_next(sent, answer);
     case job_operation::renew:
         return on_renewal(sent, answer);
     case job_operation::resync:
@@ -98,14 +98,14 @@ void job_client::answered(local_time now, std::uint64_t number,
     erase(calls_, whose);
 }
 
-void job_client::on_take(const unanswered_command& sent, const std::vector<std::string>& answer)
+void job_client::on_next(const unanswered_command& sent, const std::vector<std::string>& answer)
 {
     const auto found = requests_.find(sent.whose);
     if (found == requests_.end())
         return;
     request& each = found->second;
     // The answer to an earlier command. Meanwhile, a message has granted a job that became a dead letter.
-    if (sent.op == job_operation::take && sent.number != each.asked)
+    if (sent.op == job_operation::next && sent.number != each.asked)
         return;
     const std::string_view status = job_word(answer[0], 0);
     const std::int64_t now = job_number(job_word(answer[0], 1));
@@ -121,7 +121,7 @@ void job_client::on_take(const unanswered_command& sent, const std::vector<std::
         each.fetched.clear();
         each.finishes.clear();
         each.reason.clear();
-        return each.cancelled ? erase(requests_, found) : send_take(sent.whose);
+        return each.cancelled ? erase(requests_, found) : send_next(sent.whose);
     }
     if (status != "parked")
         return end_request(sent.whose, result_of(status) == job_result::ok ? job_result::damaged
@@ -203,12 +203,12 @@ void job_client::on_resync(const unanswered_command& sent, const std::vector<std
             found->second.ticket = ticket;
         if (!found->second.cancelled)
         {
-            send_take(id);
+            send_next(id);
             continue;
         }
         if (!found->second.finishes.empty())
             add_call({sent.queue,
-                      job_operation::finish,
+                      job_operation::end,
                       {found->second.finishes, found->second.reason.empty() ? "finish" : "b", "1",
                        found->second.how, found->second.reason},
                       true,
@@ -237,7 +237,7 @@ void job_client::refused(local_time now, std::uint64_t number, std::string_view 
     }
     switch (sent.op)
     {
-    case job_operation::take:
+    case job_operation::next:
     case job_operation::fetch:
         return end_request(sent.whose, result, text);
     case job_operation::resync:

@@ -44,7 +44,7 @@ void job_client::send(job_operation op, job_queue_id queue, std::uint64_t whose,
         job_command{number, op, queues_.at(queue).options.key, std::move(arguments)});
 }
 
-void job_client::send_take(job_request_id id)
+void job_client::send_next(job_request_id id)
 {
     request& each = requests_.at(id);
     if (!is_connected_ || each.resyncs)
@@ -52,7 +52,7 @@ void job_client::send_take(job_request_id id)
     each.sent = true;
     each.waits = false;
     each.worker = worker_name(id, queues_.at(each.queue));
-    send(job_operation::take, each.queue, id,
+    send(job_operation::next, each.queue, id,
          {each.worker, each.ticket, each.finishes, each.has_notes ? "1" : "", each.how,
           each.reason});
     each.asked = last_;
@@ -179,9 +179,9 @@ void job_client::resend(const unanswered_command& sent)
 {
     switch (sent.op)
     {
-    case job_operation::take:
+    case job_operation::next:
         if (requests_.contains(sent.whose))
-            send_take(sent.whose);
+            send_next(sent.whose);
         break;
     case job_operation::cancel:
         if (requests_.contains(sent.whose))

@@ -40,11 +40,11 @@ void job_client::connected(local_time now, std::uint64_t incarnation, bool is_ot
         if (each.sent && each.how != "unsure")
             each.how = how(each);
         else if (!each.sent)
-            send_take(id);
+            send_next(id);
     for (auto& [id, each] : calls_)
     {
         constexpr std::size_t how_at = 3;
-        if (each.sent && each.op == job_operation::finish && each.arguments[how_at] != "unsure")
+        if (each.sent && each.op == job_operation::end && each.arguments[how_at] != "unsure")
             each.arguments[how_at] = how(each);
         send_call(id);
     }

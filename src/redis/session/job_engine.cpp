@@ -104,7 +104,7 @@ void job_engine::next(const std::shared_ptr<job_wait>& wait, error_code obstacle
             end(former, "finish", {}, nullptr);
         return finish(wait, boost::asio::error::operation_aborted);
     }
-    wait->request = client_.take(boot_time(), name_of(*wait->queue), former ? former->name : 0);
+    wait->request = client_.next(boot_time(), name_of(*wait->queue), former ? former->name : 0);
     waiting_.emplace(wait->request, wait);
     wait->queue->waits.insert(wait->request);
     perform();
@@ -147,7 +147,7 @@ void job_engine::end(const std::shared_ptr<held_job>& held, const char* what, st
             done->complete(turnstile::errc::lost);
         return;
     }
-    ends_.emplace(client_.finish(boot_time(), held->name, what, std::move(error)),
+    ends_.emplace(client_.end(boot_time(), held->name, what, std::move(error)),
                   std::pair(held->queue->options.key, done));
     perform();
 }
@@ -207,7 +207,7 @@ void job_engine::finish_all(error_code waits, error_code others)
             held->report_loss();
         }
         if (client_.holds(name))
-            client_.finish(boot_time(), name, "a");
+            client_.end(boot_time(), name, "a");
     }
     perform();
 }
@@ -289,7 +289,7 @@ void job_engine::perform(const job_granted& what)
     const auto found = waiting_.find(what.request);
     if (found == waiting_.end())
     {
-        client_.finish(boot_time(), what.attempt, "r");
+        client_.end(boot_time(), what.attempt, "r");
         return;
     }
     const std::shared_ptr<job_wait> wait = found->second;

@@ -2,7 +2,7 @@
 --
 -- KEYS       queue
 -- ARGV       prefix, worker, ticket (of a worker that waited before; otherwise 0), attempt (to finish; empty: none),
---            notes (1 if that job may have notes), how (first, again, unsure: see finish), reason (why the job of the
+--            notes (1 if that job may have notes), how (first, again, unsure: see end), reason (why the job of the
 --            attempt is a dead letter; empty: it is finished)
 -- returns    job NOW END, the attempt and the record, which is empty if it is large: then fetch reads it | parked NOW
 --            DUE TICKET | lost, unknown (for the attempt to finish: no job was started then) | foreign
