@@ -2,7 +2,7 @@
 --
 -- KEYS       queue
 -- ARGV       prefix, what (pause, resume, limit, retry, drain, purge), number (starts; job id; otherwise 0), period ms
--- returns    ok NOW NUMBER (of removed jobs) and 1 if the caller has to repeat the call, otherwise 0 | missing NOW 0
+-- returns    ok NOW NUMBER (of removed jobs) and 1 if the client has to repeat the call, otherwise 0 | missing NOW 0
 --            (there is no such dead letter) | foreign
 -- repeated   harmless, but the number does not include the jobs that an earlier call removed
 -- wakes      waiting workers, if jobs can be started
@@ -13,8 +13,8 @@ local most = 256  -- how many jobs a call removes; 512 would take more than a mi
 
 -- Removes the jobs of these entries, which may begin with a level.
 local function remove_all(entries, first)
-  local has_names = redis.call('HLEN', key .. '{names}') > 0
-  for _, each in ipairs(entries) do remove_job(string.match(each, '^%d+', first), has_names, true) end
+  local has_deduplication_ids = redis.call('HLEN', key .. '{names}') > 0
+  for _, each in ipairs(entries) do remove_job(string.match(each, '^%d+', first), has_deduplication_ids, true) end
   return #entries
 end
 

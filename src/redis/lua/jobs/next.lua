@@ -1,4 +1,4 @@
--- Finishes the last job of a worker if there is one. Then starts the next job for it, or lets it wait.
+-- Finishes the job of a worker if it has one. Then starts the next job for it, or lets it wait.
 --
 -- KEYS       queue
 -- ARGV       prefix, worker, ticket (of a worker that waited before; otherwise 0), attempt (to finish; empty: none),
@@ -17,8 +17,8 @@ local key, worker, ticket, attempt, reason = KEYS[1], ARGV[2], ARGV[3] + 0, ARGV
 -- is no job, and the worker waits.
 local last, turn, high, normal, low, parked, due, informed = string.match(redis.call('HGET', key, 'state') or '',
   '^1 (%d+) 0 (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) %-$')
-local done, flag = string.match(attempt, '^(%d+) %d+ %d+ .(.)')
-if last and (done and flag ~= 'n' or attempt == '') and reason == '' then
+local done, done_flag = string.match(attempt, '^(%d+) %d+ %d+ .(.)')
+if last and (done and done_flag ~= 'n' or attempt == '') and reason == '' then
   local time = redis.call('TIME')
   local now = time[1] * 1000000 + time[2]
   local ready = {high + 0, normal + 0, low + 0}
@@ -50,14 +50,14 @@ if last and (done and flag ~= 'n' or attempt == '') and reason == '' then
     local level = turn == 15 and 3 or turn % 4 == 3 and 2 or 1
     if ready[level] == 0 then level = ready[1] > 0 and 1 or ready[2] > 0 and 2 or 3 end
     local entry = redis.call('LPOP', key .. '{ready}' .. level)
-    local id, number, failure = entry, 0, '-'
-    if entry and #entry > 17 then id, number, failure = string.match(entry, '^(%d+) (%d+) (%a)$') end
+    local id, count, failure = entry, 0, '-'
+    if entry and #entry > 17 then id, count, failure = string.match(entry, '^(%d+) (%d+) (%a)$') end
     local record = entry and redis.call('HGET', key .. '{jobs}', id)
     if record then
-      local named, limit, till = '-', 0, now + 1000 * string.match(worker, '/(%d+)$')
+      local flag, limit, till = '-', 0, now + 1000 * string.match(worker, '/(%d+)$')
       if string.sub(record, 2, 2) ~= ' ' then
         local timeout, size = string.match(record, '^%d,%d+,%d+,%d+,(%d+),(%d+) ')
-        if size ~= '0' then named = 'n' end
+        if size ~= '0' then flag = 'n' end
         if timeout ~= '0' then
           limit = now + 1000 * timeout
           till = math.min(till, limit)
@@ -65,17 +65,17 @@ if last and (done and flag ~= 'n' or attempt == '') and reason == '' then
       end
       if due == 0 or till < due then due = till end
       ready[level] = ready[level] - 1
-      local member = string.format('%s %d %d %s%s %d %s', id, now, number + 1, failure, named, limit, worker)
-      reply = redis.pcall('ZADD', key .. '{active}', string.format('%d', till), member)
+      local started = string.format('%s %d %d %s%s %d %s', id, now, count + 1, failure, flag, limit, worker)
+      reply = redis.pcall('ZADD', key .. '{active}', string.format('%d', till), started)
       if type(reply) ~= 'table' then
         reply = redis.pcall('HSET', key, 'state', string.format('1 %d 0 %d %d %d %d 0 %d %d -', now, (turn + 1) % 16,
           ready[1], ready[2], ready[3], due, informed))
       end
       if type(reply) ~= 'table' then
-        return {string.format('job %d %d', now, till), member, #record <= 65536 and record or ''}
+        return {string.format('job %d %d', now, till), started, #record <= 65536 and record or ''}
       end
       -- The server refuses one of these commands. So the job returns to its list, and is not lost.
-      redis.pcall('ZREM', key .. '{active}', member)
+      redis.pcall('ZREM', key .. '{active}', started)
       redis.call('LPUSH', key .. '{ready}' .. level, entry)
       return reply
     end
@@ -84,29 +84,21 @@ if last and (done and flag ~= 'n' or attempt == '') and reason == '' then
 end
 
 -- common.lua and prologue.lua stand here
-local failed
+local result = 'ok'
 if attempt ~= '' then
-  if redis.call('ZREM', key .. '{active}', attempt) == 0 then
-    local result = fate(attempt, ARGV[6], reason == '')
-    if result ~= 'ok' then failed = result end
-  elseif reason == '' then
-    local id, flag = string.match(attempt, '^(%d+) %d+ %d+ .(.)')
-    remove_job(id, flag == 'n', ARGV[5] == '1')
-  else
-    give_back(attempt, 'b', reason)
-  end
+  result = end_attempt(attempt, reason == '' and 'finish' or 'b', ARGV[5] == '1', ARGV[6], reason)
 end
 do_what_is_due()
-if failed then
+if result ~= 'ok' then
   serve()
   save()
-  return answer(failed, 0) .. more()
+  return answer(result, 0) .. more()
 end
 if parked == 0 and can_start() then
-  local member, till, record = start(worker)
-  if member then
+  local started, till, record = start(worker)
+  if started then
     save()
-    return {answer('job', till), member, #record <= 65536 and record or ''}
+    return {answer('job', till), started, #record <= 65536 and record or ''}
   end
 end
 if ticket == 0 then ticket = new_number() end

@@ -7,23 +7,26 @@
 --   {delayed}   sorted set: levels and entries of the jobs that wait for their delay or back-off, by its end
 --   {active}    sorted set: the attempts, by the ends of their leases
 --   {dead}      sorted set: the entries of the dead letters, by their ids
---   {idle}      sorted set: the workers that wait, by ticket
+--   {idle}      sorted set: the waiting workers, by ticket
 --   {names}     hash: by deduplication id, its job and the end of its window: `ID END`; then ` done` if the job ended
 --   {windows}   sorted set: the deduplication ids of jobs that have ended, by the ends of their windows
 --   {notes}     hash: the last error text of a job, by its id; its progress, by `p` and its id
---   {lost}      sorted set: `ID TOKEN` of attempts that were lost, by the time of the loss
+--   {lost}      sorted set: the losses, by their times
 --
 -- state    1 LAST SKEW TURN HIGH NORMAL LOW PARKED DUE INFORMED LIMITS. LAST is the newest id, token or ticket. The
 --          queue's clock never shows less, and is ahead of the server's by SKEW. TURN counts starts, up to 16. HIGH,
 --          NORMAL and LOW are the numbers of ready jobs, and PARKED that of waiting workers. Nothing is due before DUE;
 --          0: nothing at all. Sessions of some waiting workers know the time INFORMED, and ask then. LIMITS is `-`, or
 --          PAUSED,STARTS,PERIOD ms,STARTED,END of the period.
--- entry    ID; or for a job that was started before, ID ATTEMPTS FAILURE (f failed, a abandoned, t timed out)
+-- entry    ID; or for a job that was started before, ID COUNT FAILURE. COUNT is the number of its attempts; FAILURE is
+--          f (failed), a (abandoned), t (timed out)
 -- record   LEVEL, or LEVEL,ATTEMPTS,FIRST,MOST,TIMEOUT,SIZE, see options_of() (times in ms); then a space, the
 --          deduplication id of SIZE bytes, and the payload
--- attempt  ID TOKEN ATTEMPT FLAGS LIMIT WORKER. FLAGS are two characters: the last failure, or `-`; and `n` if
---          there is a deduplication id, or `-`. LIMIT is the end of the time limit, or 0.
--- worker   nonce#incarnation.sequence/LEASE ms
+-- attempt  ID TOKEN COUNT FLAGS LIMIT WORKER. COUNT is its number among the attempts of the job. FLAGS are two
+--          characters: the last failure, or `-`; and `n` if there is a deduplication id, or `-`. LIMIT is the end of
+--          the time limit, or 0.
+-- loss     ID TOKEN of an attempt
+-- worker   nonce#incarnation.sequence/LEASE ms; the name of a waiting worker, and of the worker of an attempt
 --
 -- ARGV[1] is the prefix of the wake channels. Times are in microseconds, durations in ARGV in milliseconds. Invariant
 -- after each script: no worker waits if a job can be started, unless DUE has passed; then the next script continues.
@@ -71,7 +74,8 @@ local function new_number()
   return last
 end
 
-local function is_due_at(time)
+-- Something is due at this time.
+local function mark_due(time)
   if due == 0 or time < due then due = time end
 end
 
@@ -88,7 +92,7 @@ local function can_start()
   if paused == '1' then return false end
   if started > 0 and ends <= now then started = 0 end
   if started < rate then return true end
-  is_due_at(ends)
+  mark_due(ends)
   return false
 end
 
@@ -121,15 +125,16 @@ local function start(worker)
   for _ = 1, looks_at do
     local entry, level = take_entry()
     if not entry then return end
-    local id, attempt, failure = entry, 0, '-'
-    if #entry > 17 then id, attempt, failure = string.match(entry, '^(%d+) (%d+) (%a)$') end
+    local id, count, failure = entry, 0, '-'
+    -- An id has at most 17 digits.
+    if #entry > 17 then id, count, failure = string.match(entry, '^(%d+) (%d+) (%a)$') end
     local record = redis.call('HGET', key .. '{jobs}', id)
     if record then
       local lease = string.match(worker, '/(%d+)$')
       local flag, limit, till = '-', 0, now + 1000 * lease
       if string.sub(record, 2, 2) ~= ' ' then
-        local _, _, _, _, timeout, name = options_of(record)
-        if name ~= '' then flag = 'n' end
+        local _, _, _, _, timeout, deduplication_id = options_of(record)
+        if deduplication_id ~= '' then flag = 'n' end
         if timeout > 0 then
           limit = now + 1000 * timeout
           till = math.min(till, limit)
@@ -139,84 +144,92 @@ local function start(worker)
         if started == 0 then ends = now + 1000 * period end
         started = started + 1
       end
-      local member = format('%s %d %d %s%s %d %s', id, new_number(), attempt + 1, failure, flag, limit, worker)
-      redis.call('ZADD', key .. '{active}', text(till), member)
-      is_due_at(till)
-      return member, till, record
+      local attempt = format('%s %d %d %s%s %d %s', id, new_number(), count + 1, failure, flag, limit, worker)
+      redis.call('ZADD', key .. '{active}', text(till), attempt)
+      mark_due(till)
+      return attempt, till, record
     end
   end
 end
 
 -- Frees the deduplication id of a job that is finished, dead or removed, as soon as its window has ended.
-local function forget_name(id, name)
-  local whose = name ~= '' and redis.call('HGET', key .. '{names}', name)
-  if not whose then return end
-  local job, till, done = string.match(whose, '^(%d+) (%d+)(.*)$')
+local function free_deduplication_id(id, deduplication_id)
+  local taken_by = deduplication_id ~= '' and redis.call('HGET', key .. '{names}', deduplication_id)
+  if not taken_by then return end
+  local job, till, done = string.match(taken_by, '^(%d+) (%d+)(.*)$')
   if job ~= id or done ~= '' then return end
   if till + 0 <= now then
-    redis.call('HDEL', key .. '{names}', name)
+    redis.call('HDEL', key .. '{names}', deduplication_id)
     return
   end
-  redis.call('HSET', key .. '{names}', name, whose .. ' done')
-  redis.call('ZADD', key .. '{windows}', till, name)
+  redis.call('HSET', key .. '{names}', deduplication_id, taken_by .. ' done')
+  redis.call('ZADD', key .. '{windows}', till, deduplication_id)
 end
 
-local function remove_job(id, has_name, has_notes)
-  if has_name then
+local function remove_job(id, has_deduplication_id, has_notes)
+  if has_deduplication_id then
     local record = redis.call('HGET', key .. '{jobs}', id)
     if record then
-      local _, _, _, _, _, name = options_of(record)
-      forget_name(id, name)
+      local _, _, _, _, _, deduplication_id = options_of(record)
+      free_deduplication_id(id, deduplication_id)
     end
   end
   redis.call('HDEL', key .. '{jobs}', id)
   if has_notes then redis.call('HDEL', key .. '{notes}', id, 'p' .. id) end
 end
 
--- Ends an attempt without success: f failed, a abandoned, t timed out, r returned without being counted, b (failed, and
--- the job is a dead letter at once).
-local function give_back(member, why, error_text)
-  local id, attempt, before = string.match(member, '^(%d+) %d+ (%d+) (.)')
+-- Moves the job of an attempt that has ended without success to its next place. `how` is as for the script `end`, or t
+-- (timed out).
+local function move_job(attempt, how, error_text)
+  local id, count, before = string.match(attempt, '^(%d+) %d+ (%d+) (.)')
   local record = redis.call('HGET', key .. '{jobs}', id)
   if not record then return end
-  local level, most, first, cap, _, name = options_of(record)
-  attempt = attempt + 0
+  local level, most, first, cap, _, deduplication_id = options_of(record)
+  count = count + 0
   redis.call('HDEL', key .. '{notes}', 'p' .. id)
-  if why == 'r' then
-    local entry = attempt == 1 and id or format('%s %d %s', id, attempt - 1, before)
+  if how == 'r' then
+    local entry = count == 1 and id or format('%s %d %s', id, count - 1, before)
     make_ready('LPUSH', level, entry)
     return
   end
-  if error_text then redis.call('HSET', key .. '{notes}', id, error_text) end
-  local entry = format('%s %d %s', id, attempt, why == 'b' and 'f' or why)
-  if why == 'b' or attempt >= most then
+  if how == 'f' or how == 'b' then redis.call('HSET', key .. '{notes}', id, error_text) end
+  local entry = format('%s %d %s', id, count, how == 'b' and 'f' or how)
+  if how == 'b' or count >= most then
     redis.call('ZADD', key .. '{dead}', id, entry)
-    forget_name(id, name)
+    free_deduplication_id(id, deduplication_id)
     return
   end
   -- The job waits for at least half of its back-off, and at most all of it. The clock and the id replace a random
   -- number, because math.random has the same seed in each call.
-  local wait = math.min(cap, first * 2 ^ math.min(attempt - 1, 64)) * (1 - (now + id) % 1000003 * 7919 % 1000 / 2000)
-  if why ~= 'a' and wait > 0 then
+  local wait = math.min(cap, first * 2 ^ math.min(count - 1, 64)) * (1 - (now + id) % 1000003 * 7919 % 1000 / 2000)
+  if how ~= 'a' and wait > 0 then
     local till = now + math.ceil(1000 * wait)
     redis.call('ZADD', key .. '{delayed}', text(till), level .. entry)
-    is_due_at(till)
+    mark_due(till)
     return
   end
-  make_ready(why == 'a' and 'LPUSH' or 'RPUSH', level, entry)
+  make_ready(how == 'a' and 'LPUSH' or 'RPUSH', level, entry)
 end
 
--- Returns the result of a command for an attempt that is not active: ok (an earlier copy has finished it), lost or
--- unknown. `how` states whether the command is sent for the first time, again, or again to a server that may have lost
--- its memory (first, again, unsure). The loss of an attempt that began long ago may be forgotten.
-local function fate(member, how, finishes)
-  local attempt, id, token = string.match(member, '^((%d+) (%d+))')
-  if how == 'first' or redis.call('ZSCORE', key .. '{lost}', attempt) then return 'lost' end
-  if finishes and redis.call('HEXISTS', key .. '{jobs}', id) == 1 then return 'lost' end
-  return how == 'again' and token + 0 > now - memory and 'ok' or 'unknown'
+-- Ends an attempt; see the script `end`. Returns ok; or if the attempt is not active, ok (an earlier copy of the
+-- command has ended it), lost or unknown. The loss of an attempt that began long ago may be forgotten.
+local function end_attempt(attempt, how, has_notes, repetition, error_text)
+  local loss, id, token, flag = string.match(attempt, '^((%d+) (%d+)) %d+ .(.)')
+  if redis.call('ZREM', key .. '{active}', attempt) == 0 then
+    if repetition == 'first' or redis.call('ZSCORE', key .. '{lost}', loss) then return 'lost' end
+    if how == 'finish' and redis.call('HEXISTS', key .. '{jobs}', id) == 1 then return 'lost' end
+    return repetition == 'again' and token + 0 > now - memory and 'ok' or 'unknown'
+  end
+  if how == 'finish' then
+    remove_job(id, flag == 'n', has_notes)
+  else
+    move_job(attempt, how, error_text)
+  end
+  return 'ok'
 end
 
--- The nonce of a worker's session. Its attempts keep their names when it reconnects, but its workers do not.
+-- The nonce of a worker's session. If the session reconnects, its attempts keep the names of their workers, but its
+-- waiting workers have new ones.
 local function session_of(worker)
   return string.match(worker, '^[^#]*')
 end
@@ -232,31 +245,33 @@ local function drop_workers(unresponsive)
       parked, dropped[channel(worker)] = parked - 1, true
     end
   end
-  for whose in pairs(dropped) do redis.call('PUBLISH', whose, 'job ' .. key .. ' dropped ' .. text(now)) end
+  for target in pairs(dropped) do redis.call('PUBLISH', target, 'job ' .. key .. ' dropped ' .. text(now)) end
   return next(dropped) and parked > 0 and #first == looks_at
 end
 
--- Ends the attempts whose leases have expired, and moves the jobs whose delays have ended. Then also forgets the losses
--- and windows that are over, which alone make nothing due.
+-- Ends the attempts whose leases have expired, and moves the jobs whose delays have ended. Then also forgets old losses
+-- and ended windows, which alone make nothing due.
 local function do_what_is_due()
   if due == 0 or due > now then return end
-  local over = redis.call('ZRANGEBYSCORE', key .. '{active}', '-inf', text(now), 'LIMIT', 0, looks_at)
+  local expired = redis.call('ZRANGEBYSCORE', key .. '{active}', '-inf', text(now), 'LIMIT', 0, looks_at)
   local endings, unresponsive = {}, {}
-  for i, each in ipairs(over) do
+  for i, each in ipairs(expired) do
     local limit, worker = string.match(each, '^%d+ %d+ %d+ .. (%d+) (.*)$')
-    -- If the time limit has not cut the lease, the worker crashed before the limit, even if both are over now.
+    -- A lease never exceeds the time limit. If its end is the limit, the attempt timed out. Otherwise no renewal came
+    -- in time, so the session is unresponsive.
     local is_cut = limit ~= '0' and redis.call('ZSCORE', key .. '{active}', each) + 0 == limit + 0
     endings[i] = is_cut and 't' or 'a'
     if not is_cut then unresponsive[session_of(worker)] = true end
   end
-  -- The jobs would be started for the other workers of these sessions. So the caller continues with them first.
+  -- These jobs would be started for the other workers of these sessions, which have to be dropped first. So this script
+  -- stops here. Its answer ends with `more`, and the client sends `renew`, which continues with them.
   if parked > 0 and next(unresponsive) and drop_workers(unresponsive) then return end
   -- Begins with the last one, so that the first one is at the head afterwards.
-  for i = #over, 1, -1 do
-    local attempt, token, worker = string.match(over[i], '^(%d+ (%d+)) %d+ .. %d+ (.*)$')
-    redis.call('ZADD', key .. '{lost}', text(now), attempt)
-    redis.call('ZREM', key .. '{active}', over[i])
-    give_back(over[i], endings[i])
+  for i = #expired, 1, -1 do
+    local loss, token, worker = string.match(expired[i], '^(%d+ (%d+)) %d+ .. %d+ (.*)$')
+    redis.call('ZADD', key .. '{lost}', text(now), loss)
+    redis.call('ZREM', key .. '{active}', expired[i])
+    move_job(expired[i], endings[i])
     redis.call('PUBLISH', channel(worker), 'job ' .. key .. ' lost ' .. text(now) .. ' ' .. token)
   end
   redis.call('ZREMRANGEBYSCORE', key .. '{lost}', '-inf', text(now - memory))
@@ -270,11 +285,11 @@ local function do_what_is_due()
     redis.call('ZREM', key .. '{delayed}', each)
     make_ready('RPUSH', string.sub(each, 1, 1), string.sub(each, 2))
   end
-  if #moved == looks_at or #over == looks_at or #free == looks_at then return end
+  if #moved == looks_at or #expired == looks_at or #free == looks_at then return end
   due = 0
   for _, set in ipairs({'{delayed}', '{active}'}) do
     local first = redis.call('ZRANGE', key .. set, 0, 0, 'WITHSCORES')
-    if first[2] then is_due_at(first[2] + 0) end
+    if first[2] then mark_due(first[2] + 0) end
   end
   can_start()
 end
@@ -292,14 +307,14 @@ local function serve()
     local worker, ticket = unpack(redis.call('ZPOPMIN', key .. '{idle}'))
     parked = worker and parked - 1 or 0
     if worker and is_connected(worker) then
-      local member, till, record = start(worker)
-      if not member then
+      local attempt, till, record = start(worker)
+      if not attempt then
         redis.call('ZADD', key .. '{idle}', ticket, worker)
         parked = parked + 1
         break
       end
       -- A large record would fill the buffers of a slow client, so the client asks for it.
-      redis.call('PUBLISH', channel(worker), format('job %s grant %d %d %s', key, now, till, member) ..
+      redis.call('PUBLISH', channel(worker), format('job %s grant %d %d %s', key, now, till, attempt) ..
         (#record <= small and ' ' .. record or ''))
     end
   end
@@ -314,15 +329,16 @@ local function serve()
   local last_ones = redis.call('ZRANGE', key .. '{idle}', -looks_at, -1)
   for i = 1, 2 * #first do
     local worker = i % 2 == 1 and first[(i + 1) / 2] or last_ones[#last_ones + 1 - i / 2]
-    local whose = channel(worker)
-    if not seen[whose] and is_connected(worker) then
-      redis.call('PUBLISH', whose, format('job %s due %d %d', key, now, due))
+    local target = channel(worker)
+    if not seen[target] and is_connected(worker) then
+      redis.call('PUBLISH', target, format('job %s due %d %d', key, now, due))
       left = left - 1
     end
-    seen[whose] = true
+    seen[target] = true
     if left == 0 then return end
   end
-  -- Nobody was informed, since all of these are disconnected. Others may wait behind them, so the caller continues.
+  -- Nobody was informed, since all of these are disconnected. Others may wait behind them. So the answer ends with
+  -- `more`, and the client sends `renew`, which continues.
   if left == 4 and #first == looks_at then
     redis.call('ZREM', key .. '{idle}', unpack(first))
     parked = math.max(parked - #first, 0)
@@ -331,8 +347,8 @@ local function serve()
   end
 end
 
--- Returns the last word of an answer: whether this call has left something that is due now, so the caller has to send a
--- renewal.
+-- Returns the last word of an answer: whether this call has left something that is due now, so the client has to send
+-- `renew`.
 local function more()
   return parked > 0 and due > 0 and due <= now and ' more' or ''
 end

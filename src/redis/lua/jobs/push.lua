@@ -2,20 +2,20 @@
 --
 -- KEYS       queue
 -- ARGV       prefix, record, level, delay ms, deduplication id (may be empty), window ms (of that id)
--- returns    pushed NOW ID; with a deduplication id, perhaps the id of another job | foreign. The word `more` at the end
---            means that the caller has to send a renewal, because something is due still
+-- returns    pushed NOW ID; with a deduplication id, perhaps the id of another job | foreign. The word `more` at the
+--            end means that the client has to send `renew`, because something is still due
 -- repeated   adds another job, unless a deduplication id prevents it
 -- wakes      the first waiting worker; if the job is delayed, some waiting workers learn when it is due
 -- complexity O(log jobs) for a delayed job and a deduplication id, otherwise O(1)
 -- flags: none
-local key, record, level, delay, name, window = KEYS[1], ARGV[2], ARGV[3], ARGV[4] + 0, ARGV[5], ARGV[6]
+local key, record, level, delay, deduplication_id, window = KEYS[1], ARGV[2], ARGV[3], ARGV[4] + 0, ARGV[5], ARGV[6]
 
 -- The ordinary path needs no function of the prologue: there is neither a delay nor a deduplication id, the queue is
 -- not limited, nothing is due, and the clock has not gone back. Either no worker waits; or the first waiting worker
 -- starts the job, and no session has to be informed of an earlier time at which something is due.
 local last, turn, high, normal, low, parked, due, informed = string.match(redis.call('HGET', key, 'state') or '',
   '^1 (%d+) 0 (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) %-$')
-if last and delay == 0 and name == '' then
+if last and delay == 0 and deduplication_id == '' then
   local time = redis.call('TIME')
   local now = time[1] * 1000000 + time[2]
   local id, ready = string.format('%d', now), {high, normal, low}
@@ -42,12 +42,12 @@ if last and delay == 0 and name == '' then
     local first = till and (due == 0 and till or math.min(due, till))
     local reply = worker and (parked == 1 or informed <= first) and redis.pcall('PUBSUB', 'NUMSUB', channel) or {}
     if (reply[2] or 0) > 0 then
-      local member = string.format('%s %d 1 -- 0 %s', id, now + 1, worker)
+      local attempt = string.format('%s %d 1 -- 0 %s', id, now + 1, worker)
       till = string.format('%d', till)
       reply = redis.pcall('HSET', key .. '{jobs}', id, record)
-      if type(reply) ~= 'table' then reply = redis.pcall('ZADD', key .. '{active}', till, member) end
+      if type(reply) ~= 'table' then reply = redis.pcall('ZADD', key .. '{active}', till, attempt) end
       if type(reply) ~= 'table' then
-        reply = redis.pcall('PUBLISH', channel, 'job ' .. key .. ' grant ' .. id .. ' ' .. till .. ' ' .. member .. ' ' .. record)
+        reply = redis.pcall('PUBLISH', channel, 'job ' .. key .. ' grant ' .. id .. ' ' .. till .. ' ' .. attempt .. ' ' .. record)
       end
       if type(reply) ~= 'table' then
         redis.call('HSET', key, 'state',
@@ -55,7 +55,7 @@ if last and delay == 0 and name == '' then
         return 'pushed ' .. id .. ' ' .. id
       end
       -- The server refuses a command.
-      redis.pcall('ZREM', key .. '{active}', member)
+      redis.pcall('ZREM', key .. '{active}', attempt)
       redis.pcall('HDEL', key .. '{jobs}', id)
     end
     -- A worker that cannot return to its position begins to wait again when its session learns of that.
@@ -68,8 +68,9 @@ end
 
 -- common.lua and prologue.lua stand here
 do_what_is_due()
-if name ~= '' then
-  local other, till, done = string.match(redis.call('HGET', key .. '{names}', name) or '', '^(%d+) (%d+)(.*)$')
+if deduplication_id ~= '' then
+  local taken_by = redis.call('HGET', key .. '{names}', deduplication_id) or ''
+  local other, till, done = string.match(taken_by, '^(%d+) (%d+)(.*)$')
   if other and (done == '' or till + 0 > now) then
     serve()
     save()
@@ -79,15 +80,14 @@ end
 local id = text(new_number())
 if delay > 0 then
   redis.call('ZADD', key .. '{delayed}', text(now + 1000 * delay), level .. id)
-  is_due_at(now + 1000 * delay)
+  mark_due(now + 1000 * delay)
 else
-  redis.call('RPUSH', key .. '{ready}' .. level, id)
-  ready[level + 0] = ready[level + 0] + 1
+  make_ready('RPUSH', level, id)
 end
 redis.call('HSET', key .. '{jobs}', id, record)
-if name ~= '' then
-  redis.call('ZREM', key .. '{windows}', name)
-  redis.call('HSET', key .. '{names}', name, id .. ' ' .. text(now + 1000 * window))
+if deduplication_id ~= '' then
+  redis.call('ZREM', key .. '{windows}', deduplication_id)
+  redis.call('HSET', key .. '{names}', deduplication_id, id .. ' ' .. text(now + 1000 * window))
 end
 serve()
 save()

@@ -10,12 +10,12 @@
 do_what_is_due()
 local active, till, results = key .. '{active}', now + 1000 * ARGV[2], {}
 for i = 3, #ARGV, 2 do
-  local member, progress = ARGV[i], ARGV[i + 1]
-  local id, limit = string.match(member, '^(%d+) %d+ %d+ .. (%d+)')
-  local own = limit ~= '0' and math.min(till, limit) or till
-  local known = redis.call('ZADD', active, 'XX', 'CH', text(own), member) == 1 or redis.call('ZSCORE', active, member)
+  local attempt, progress = ARGV[i], ARGV[i + 1]
+  local id, limit = string.match(attempt, '^(%d+) %d+ %d+ .. (%d+)')
+  local ends_at = limit ~= '0' and math.min(till, limit) or till
+  local known = redis.call('ZADD', active, 'XX', 'CH', text(ends_at), attempt) == 1 or redis.call('ZSCORE', active, attempt)
   -- If the clock was set back, this lease may end before the one that it renews.
-  if known then is_due_at(own) end
+  if known then mark_due(ends_at) end
   if known and progress ~= '' then redis.call('HSET', key .. '{notes}', 'p' .. id, progress) end
   results[#results + 1] = known and '1' or '0'
 end

@@ -1,10 +1,10 @@
--- Reports to a reconnected session which of its requests were granted. The other requests no longer wait; the session
--- sends them again, with their tickets.
+-- Reports to a reconnected session which of its waiting workers were granted a job. The others no longer wait; the
+-- session sends `next` for them, with their tickets.
 --
 -- KEYS       queue
--- ARGV       prefix, nonce; for each request: sequence, worker (the name under which it may wait; may be empty)
--- returns    ok NOW 0; the ticket of each request, or 0 if it did not wait; for each grant the attempt, the end of its
---            lease, and the record, which is empty if the records are large: then fetch reads it | foreign
+-- ARGV       prefix, nonce; for each waiting worker: sequence, worker (the name under which it may wait; may be empty)
+-- returns    ok NOW 0; the ticket of each waiting worker, or 0 if it did not wait; for each grant the attempt, the end
+--            of its lease, and the record, which is empty if the records are large: then fetch reads it | foreign
 -- repeated   harmless
 -- wakes      waiting workers, if jobs are due
 -- complexity O(attempts + n log workers)
@@ -24,8 +24,8 @@ save()
 local results, room = {answer('ok', 0) .. more(), table.concat(tickets, ' ')}, 2 ^ 20
 local all = redis.call('ZRANGE', key .. '{active}', 0, -1, 'WITHSCORES')
 for i = 1, #all, 2 do
-  local id, whose, sequence = string.match(all[i], '^(%d+) %d+ %d+ .. %d+ (%x+#)%d+%.(%d+)/')
-  local record = whose == nonce and wanted[sequence] and (room <= 0 and '' or redis.call('HGET', key .. '{jobs}', id))
+  local id, session, sequence = string.match(all[i], '^(%d+) %d+ %d+ .. %d+ (%x+#)%d+%.(%d+)/')
+  local record = session == nonce and wanted[sequence] and (room <= 0 and '' or redis.call('HGET', key .. '{jobs}', id))
   if record then
     room = room - #record
     results[#results + 1] = all[i]
