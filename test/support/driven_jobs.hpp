@@ -89,7 +89,7 @@ struct driven_jobs
     }
     job_call_id finish(job_attempt_id id)
     {
-        const job_call_id call = machine.end(now, id, "finish");
+        const job_call_id call = machine.end(now, id, redis::detail::attempt_end::finished);
         collect();
         return call;
     }

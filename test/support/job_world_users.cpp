@@ -105,7 +105,10 @@ void job_world::end(std::size_t index, job_attempt_id id, const std::string& how
 {
     client& who = clients_[index];
     const pending what = ending(index, id, how);
-    const job_call_id call = who.machine->end(local(who), id, how, how == "f" ? "failed" : "");
+    const auto kind = how == "finish" ? redis::detail::attempt_end::finished
+                      : how == "f"    ? redis::detail::attempt_end::failed
+                                      : redis::detail::attempt_end::abandoned;
+    const job_call_id call = who.machine->end(local(who), id, kind, how == "f" ? "failed" : "");
     log("client ", index, ": ends ", what.token, " as ", how, " by ", call);
     who.calls.emplace(call, what);
 }

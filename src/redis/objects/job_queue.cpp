@@ -45,18 +45,18 @@ job_failure failure_of(char letter) noexcept
     }
 }
 
-void start(const std::shared_ptr<job_wait>& wait)
+void start(const std::shared_ptr<waiting_worker>& worker)
 {
-    session_core& core = *wait->queue->core;
-    wait->done.on_cancel(
-        [weak = std::weak_ptr(wait)]
+    session_core& core = *worker->queue->core;
+    worker->done.on_cancel(
+        [weak = std::weak_ptr(worker)]
         {
             if (const auto cancelled = weak.lock())
                 cancelled->queue->core->post([cancelled](session_engine& engine)
                                              { engine.cancel_next(cancelled); });
         });
-    if (!core.post([wait](session_engine& engine) { engine.start_next(wait); }))
-        wait->done.complete(errc::session_closed, {});
+    if (!core.post([worker](session_engine& engine) { engine.start_next(worker); }))
+        worker->done.complete(errc::session_closed, {});
 }
 
 void start(const std::shared_ptr<job_call>& what, error_code error)
@@ -94,7 +94,7 @@ job_id job_hold::id() const noexcept
 
 std::ptrdiff_t job_hold::attempt() const noexcept
 {
-    return held_ ? static_cast<std::ptrdiff_t>(held_->number) : 0;
+    return held_ ? static_cast<std::ptrdiff_t>(held_->count) : 0;
 }
 
 std::uint64_t job_hold::fencing_token() const noexcept
@@ -120,7 +120,7 @@ void job_hold::release() noexcept
     {
         held->end();
         held->queue->core->post([held](session_engine& engine)
-                                { engine.end_job(held, "a", {}, nullptr); });
+                                { engine.end_job(held, attempt_end::abandoned, {}, nullptr); });
     }
 }
 
@@ -163,7 +163,7 @@ boost::asio::any_io_executor executor_of(const std::shared_ptr<held_job>& held)
 
 void start_next(const std::shared_ptr<job_queue_handle>& queue, hold_handler handler)
 {
-    start(std::make_shared<job_wait>(queue, nullptr, std::move(handler)));
+    start(std::make_shared<waiting_worker>(queue, nullptr, std::move(handler)));
 }
 
 void start_finish_and_next(const std::shared_ptr<held_job>& held, hold_handler handler)
@@ -175,23 +175,22 @@ void start_finish_and_next(const std::shared_ptr<held_job>& held, hold_handler h
         return;
     }
     held->end();
-    start(std::make_shared<job_wait>(held->queue, held, std::move(handler)));
+    start(std::make_shared<waiting_worker>(held->queue, held, std::move(handler)));
 }
 
-void start_end(const std::shared_ptr<held_job>& held, const char* what, std::string error,
-               end_handler handler)
+void start_end(const std::shared_ptr<held_job>& held, attempt_end how, std::string error,
+               answer_handler handler)
 {
-    const auto done = std::make_shared<completion<error_code>>(std::move(handler));
+    const auto done = std::make_shared<job_call::done_type>(std::move(handler));
     if (!held)
     {
-        done->complete(turnstile::errc::empty_guard);
+        done->complete(turnstile::errc::empty_guard, {});
         return;
     }
     held->end();
-    if (!held->queue->core->post(
-            [held, what, error = std::move(error), done](session_engine& engine)
-            { engine.end_job(held, what, error, done); }))
-        done->complete(errc::session_closed);
+    if (!held->queue->core->post([held, how, error = std::move(error), done](session_engine& engine)
+                                 { engine.end_job(held, how, error, done); }))
+        done->complete(errc::session_closed, {});
 }
 
 void start_push(const std::shared_ptr<job_queue_handle>& queue, error_code error,

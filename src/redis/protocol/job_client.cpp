@@ -34,7 +34,7 @@ job_client::job_client(std::uint64_t nonce, std::string wake_prefix, std::int64_
 
 job_queue_id job_client::open_queue(job_queue_options options)
 {
-    const auto [found, is_new] = names_.try_emplace(options.key, last_ + 1);
+    const auto [found, is_new] = ids_.try_emplace(options.key, last_ + 1);
     queue_state& queue = queues_[found->second];
     ++queue.users;
     if (is_new)
@@ -68,7 +68,7 @@ std::vector<job_action> job_client::take_actions()
         const auto found = queues_.find(id);
         if (found == queues_.end() || found->second.users != 0 || has_to_ask(found->second))
             continue;
-        names_.erase(found->second.options.key);
+        ids_.erase(found->second.options.key);
         queues_.erase(found);
     }
     return std::exchange(actions_, {});
@@ -96,28 +96,21 @@ job_request_id job_client::next(local_time now, job_queue_id queue, job_attempt_
     now_ = now;
     const job_request_id id = ++last_;
     request& each = add_request(id, queue);
-    if (const auto found = attempts_.find(finished); found != attempts_.end())
-    {
-        each.finishes = found->second.text;
-        each.has_notes = found->second.has_notes;
-        each.in_doubt = found->second.in_doubt;
-        drop(finished);
-    }
+    if (holds(finished))
+        each.ends = ending_of(finished, attempt_end::finished);
     send_next(id);
     return id;
 }
 
-void job_client::bury(local_time now, job_request_id whose, job_attempt_id id, std::string reason)
+void job_client::bury(local_time now, job_request_id request_id, job_attempt_id id,
+                      std::string reason)
 {
     now_ = now;
-    const auto found = attempts_.find(id);
-    request& each = add_request(whose, found->second.queue);
-    each.finishes = found->second.text;
-    each.ticket = found->second.ticket;
-    each.reason = std::move(reason);
-    each.in_doubt = found->second.in_doubt;
-    drop(id);
-    send_next(whose);
+    const attempt& held = attempts_.at(id);
+    request& each = add_request(request_id, held.queue);
+    each.ticket = held.ticket;
+    each.ends = ending_of(id, attempt_end::buried, std::move(reason));
+    send_next(request_id);
 }
 
 bool job_client::cancel(local_time now, job_request_id id)
@@ -126,7 +119,7 @@ bool job_client::cancel(local_time now, job_request_id id)
     const auto found = requests_.find(id);
     if (found == requests_.end())
         return false;
-    if (!found->second.sent && found->second.finishes.empty())
+    if (!found->second.sent && !found->second.ends)
     {
         erase(requests_, found);
         return false;
@@ -134,23 +127,17 @@ bool job_client::cancel(local_time now, job_request_id id)
     found->second.cancelled = true;
     if (found->second.waits && !found->second.resyncs)
         send_cancel(id);
-    return !found->second.finishes.empty() && found->second.reason.empty();
+    return found->second.ends && found->second.ends->how == attempt_end::finished;
 }
 
-job_call_id job_client::end(local_time now, job_attempt_id id, std::string_view what,
-                            std::string error)
+job_call_id job_client::end(local_time now, job_attempt_id id, attempt_end how, std::string error)
 {
     now_ = now;
-    const attempt ended = std::move(attempts_.at(id));
-    drop(id);
-    return add_call(
-        {ended.queue,
-         job_operation::end,
-         {ended.text, std::string(what), ended.has_notes ? "1" : "", "first", std::move(error)},
-         true,
-         true,
-         false,
-         ended.in_doubt});
+    const job_queue_id queue = attempts_.at(id).queue;
+    return add_call({.queue = queue,
+                     .op = job_operation::end,
+                     .ends = ending_of(id, how, std::move(error)),
+                     .is_harmless = true});
 }
 
 void job_client::progress(local_time now, job_attempt_id id, std::string value)
@@ -168,7 +155,8 @@ job_call_id job_client::call(local_time now, job_queue_id queue, job_operation o
                              std::vector<std::string> arguments, bool is_harmless)
 {
     now_ = now;
-    return add_call({queue, op, std::move(arguments), is_harmless});
+    return add_call(
+        {.queue = queue, .op = op, .arguments = std::move(arguments), .is_harmless = is_harmless});
 }
 
 bool job_client::abandon_call(job_call_id id)
@@ -177,15 +165,28 @@ bool job_client::abandon_call(job_call_id id)
     if (found == calls_.end())
         return false;
     found->second.awaited = false;
-    const bool is_unknown_to_server = !found->second.sent;
-    if (is_unknown_to_server && found->second.op != job_operation::end)
-        erase(calls_, found);
-    return is_unknown_to_server;
+    if (found->second.sent || found->second.ends)
+        return false;
+    erase(calls_, found);
+    return true;
 }
 
 // --- attempts -------------------------------------------------------------------------------------
 
-/// Removes an attempt that its worker has ended.
+/// Removes an attempt that its worker ends, and returns what the server has to know.
+job_client::ending job_client::ending_of(job_attempt_id id, attempt_end how, std::string error)
+{
+    attempt& held = attempts_.at(id);
+    ending result{.attempt = std::move(held.text),
+                  .how = how,
+                  .has_notes = held.has_notes,
+                  .error = std::move(error),
+                  .in_doubt = held.in_doubt};
+    drop(id);
+    return result;
+}
+
+/// Removes an attempt that has ended.
 void job_client::drop(job_attempt_id id)
 {
     const auto found = attempts_.find(id);
@@ -215,9 +216,13 @@ void job_client::end_request(job_request_id id, job_result result, std::string_v
 }
 
 /// Returns a job to the head of the queue, and does not count the attempt.
-void job_client::give_back(job_queue_id queue, std::string text)
+void job_client::return_uncounted(job_queue_id queue, std::string text)
 {
-    add_call({queue, job_operation::end, {std::move(text), "r", "", "first", ""}, true, false});
+    add_call({.queue = queue,
+              .op = job_operation::end,
+              .ends = ending{.attempt = std::move(text), .how = attempt_end::uncounted},
+              .is_harmless = true,
+              .awaited = false});
 }
 
 /// The local time at which a lease counts as expired.
@@ -257,36 +262,38 @@ void job_client::grant(job_request_id id, std::string text, server_time now, ser
         if (!cancelled)
             actions_.emplace_back(
                 job_refused{id, job_result::damaged, std::string(record.substr(0, 32))});
-        return give_back(queue_id, std::move(text));
+        return return_uncounted(queue_id, std::move(text));
     }
-    const job_attempt_id name = ++last_;
-    const std::int64_t limit = job_number(job_word(text, 4));
-    const std::string_view flags = job_word(text, 3);
+    const job_attempt_id attempt_id = ++last_;
+    const parsed_attempt parsed = parse_attempt(text);
+    const std::int64_t limit = parsed.limit;
     ++queue.users;
-    attempt& each = attempts_[name];
+    attempt& each = attempts_[attempt_id];
     each.queue = queue_id;
     each.ticket = std::move(ticket);
     each.expires = limit != 0 ? std::max(expiry(queue, now + queue.options.lease.count() * 1000),
                                          expiry(queue, end))
                               : expiry(queue, end);
-    each.has_notes = !flags.starts_with('-');
+    // The error text of the last failure.
+    each.has_notes = parsed.failure != '-';
     if (limit != 0)
         each.limit = now_ + local_time(std::max<std::int64_t>(limit - now, 0)) +
                      std::chrono::milliseconds(1);
     job_granted what;
     what.request = id;
-    what.attempt = name;
-    what.id = static_cast<std::uint64_t>(job_number(job_word(text, 0)));
-    what.token = static_cast<std::uint64_t>(job_number(job_word(text, 1)));
-    what.number = job_number(job_word(text, 2));
+    what.attempt = attempt_id;
+    what.id = parsed.id;
+    what.token = parsed.token;
+    what.count = parsed.count;
     what.is_limited = limit != 0;
     what.expires = each.expires;
     what.payload = job->first;
     if (queue.attempts.empty())
         queue.renew_at = now_ + renewal_delay(queue);
     each.text = std::move(text);
-    queue.attempts.insert(name);
-    wake(queue, std::min({each.expires, each.limit, queue.renew_at}));
+    each.token = parsed.token;
+    queue.attempts.insert(attempt_id);
+    set_timer(queue, std::min({each.expires, each.limit, queue.renew_at}));
     actions_.emplace_back(std::move(what));
 }
 

@@ -16,6 +16,7 @@
 #include <string>
 #include <string_view>
 #include <turnstile/push_options.hpp>
+#include <turnstile/redis/detail/attempt_end.hpp>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -24,7 +25,7 @@
 
 namespace turnstile::redis::detail {
 
-/// The client's names of a queue, a request for a job, an attempt, and a call; never 0.
+/// Ids that the client assigns; never 0.
 using job_queue_id = std::uint64_t;
 using job_request_id = std::uint64_t;
 using job_attempt_id = std::uint64_t;
@@ -90,7 +91,7 @@ struct job_granted
     job_attempt_id attempt = 0;
     std::uint64_t id = 0;
     std::uint64_t token = 0;
-    std::int64_t number = 0;
+    std::int64_t count = 0;
     /// Whether the attempt has a time limit.
     bool is_limited = false;
     local_time expires{};
@@ -135,7 +136,8 @@ using job_action =
  * The sans-io client of job queues. It makes all decisions and performs no input or output. Driven like
  * @ref protocol_client.
  *
- * A request asks for a job. The answer grants it a job; or the request waits, and a message grants it a job later.
+ * A request asks for a job on behalf of one worker. The answer grants it a job; or the request is a waiting worker, and
+ * a message grants it a job later.
  * After a reconnect, the server first reports which requests were granted a job (resync). The others ask again with
  * their tickets. The client keeps a cancelled request until no grant can arrive for it, and returns the job of such
  * a grant.
@@ -147,7 +149,7 @@ class job_client
 public:
     job_client(std::uint64_t nonce, std::string wake_prefix, std::int64_t drift);
 
-    /// Registers a queue. Queues with the same key have the same name, and the options of the first one.
+    /// Registers a queue. Queues with the same key have the same id, and the options of the first one.
     [[nodiscard]] job_queue_id open_queue(job_queue_options options);
 
     /// Reverts one open_queue(). After the last one, the client forgets the queue as soon as its last request, attempt
@@ -157,16 +159,15 @@ public:
     /// Asks for a job. First finishes the attempt @p finished, unless it is 0.
     job_request_id next(local_time now, job_queue_id queue, job_attempt_id finished = 0);
 
-    /// Ends a request without an action. The client returns a job that it is granted. Returns whether the request
-    /// finishes an attempt and the server has not confirmed that; the client then sends it in any case.
+    /// Cancels a request without an action. A job that it is granted later is returned. Returns true if the request also
+    /// finishes an attempt and the outcome is unknown; the client still sends that finish.
     bool cancel(local_time now, job_request_id id);
 
-    /// Ends an attempt: see lua/jobs/end.lua. The attempt has to be held.
-    job_call_id end(local_time now, job_attempt_id id, std::string_view what,
-                    std::string error = {});
+    /// Ends an attempt, which has to be held.
+    job_call_id end(local_time now, job_attempt_id id, attempt_end how, std::string error = {});
 
     /// Makes the job of an attempt a dead letter, and asks for another one under the same request.
-    void bury(local_time now, job_request_id whose, job_attempt_id id, std::string reason);
+    void bury(local_time now, job_request_id request_id, job_attempt_id id, std::string reason);
 
     /// Reports the progress of an attempt.
     void progress(local_time now, job_attempt_id id, std::string value);
@@ -176,7 +177,8 @@ public:
     job_call_id call(local_time now, job_queue_id queue, job_operation op,
                      std::vector<std::string> arguments, bool is_harmless);
 
-    /// Ends a call without an action. Returns whether the server certainly has not received it.
+    /// Ends a call without an action. Returns whether the server certainly does not execute it. The end of an attempt is
+    /// sent nevertheless.
     bool abandon_call(job_call_id id);
 
     [[nodiscard]] bool holds(job_attempt_id id) const { return attempts_.contains(id); }
@@ -206,12 +208,13 @@ private:
         std::size_t users = 0;
         clock_bound clock;
         std::set<job_attempt_id> attempts;
-        /// The time of the next timer of the queue.
-        local_time due = never;
+        /// The time of the next timer of the queue, or an earlier one.
+        local_time next_timer = never;
         local_time renew_at = never;
         /// When the client asks the server to do what is due.
         local_time ask_at = never;
-        /// The latest time of the server at which it has to ask, and that time when the renewal in flight was sent.
+        /// The latest due time that the server has named. If an answer shows an earlier time, the client asks again.
+        /// `asked_for` is its value when the renewal in flight was sent.
         server_time due_at = 0;
         server_time asked_for = 0;
         bool renewing = false;
@@ -228,16 +231,34 @@ private:
         }
     };
 
+    /// Whether the server may have executed a command before, and may have lost its memory since.
+    enum class repetition
+    {
+        first,
+        again,
+        unsure,
+    };
+
+    /// The end of an attempt that the server has not confirmed.
+    struct ending
+    {
+        /// The text of the attempt.
+        std::string attempt;
+        attempt_end how = attempt_end::finished;
+        bool has_notes = false;
+        std::string error{};
+        /// Whether the server may have lost its memory since the attempt began.
+        bool in_doubt = false;
+        repetition repeated = repetition::first;
+
+        void repeat(bool is_other_server);
+    };
+
     struct request
     {
         job_queue_id queue = 0;
-        /// The attempt to finish: its text, whether it has notes, and why its job is a dead letter.
-        std::string finishes;
-        bool has_notes = false;
-        std::string reason;
-        std::string how = "first";
-        /// Whether the server may have lost its memory since that attempt began.
-        bool in_doubt = false;
+        /// The attempt that it ends first: it is finished, or its job becomes a dead letter.
+        std::optional<ending> ends;
         /// The name under which the request may wait, and its ticket.
         std::string worker;
         std::string ticket = "0";
@@ -255,6 +276,7 @@ private:
     {
         job_queue_id queue = 0;
         std::string text;
+        std::uint64_t token = 0;
         /// The ticket of its request, which waits again if the payload cannot be read.
         std::string ticket;
         local_time expires{};
@@ -269,12 +291,12 @@ private:
     {
         job_queue_id queue = 0;
         job_operation op = job_operation::push;
-        std::vector<std::string> arguments;
+        std::vector<std::string> arguments{};
+        /// For the end of an attempt, instead of the arguments.
+        std::optional<ending> ends{};
         bool is_harmless = false;
         bool awaited = true;
         bool sent = false;
-        /// For the end of an attempt: see attempt::in_doubt.
-        bool in_doubt = false;
     };
 
     struct unanswered_command
@@ -282,7 +304,8 @@ private:
         std::uint64_t number = 0;
         job_operation op = job_operation::push;
         job_queue_id queue = 0;
-        std::uint64_t whose = 0;
+        /// The id of the request, the call, or the queue.
+        std::uint64_t subject = 0;
         local_time sent_at{};
         std::vector<std::uint64_t> others{};
     };
@@ -297,12 +320,14 @@ private:
     }
     void release(job_queue_id id);
     void forget_if_unused(job_queue_id id);
+    [[nodiscard]] static std::vector<std::string> arguments_of(const ending& what);
+    [[nodiscard]] ending ending_of(job_attempt_id id, attempt_end how, std::string error = {});
     [[nodiscard]] static bool has_to_ask(const queue_state& queue)
     {
         return queue.ask_at != never || queue.asked_for != 0;
     }
 
-    void send(job_operation op, job_queue_id queue, std::uint64_t whose,
+    void send(job_operation op, job_queue_id queue, std::uint64_t subject,
               std::vector<std::string> arguments, std::vector<std::uint64_t> others = {});
     void send_next(job_request_id id);
     void send_call(job_call_id id);
@@ -322,16 +347,16 @@ private:
     void renewal_refused(job_queue_id id, job_result result, std::string_view text);
     void on_renewal(const unanswered_command& sent, const std::vector<std::string>& answer);
     void on_resync(const unanswered_command& sent, const std::vector<std::string>& answer);
-    void on_grant(job_queue_id whose, server_time shown, std::string_view text);
+    void on_grant(job_queue_id queue_id, server_time shown, std::string_view text);
     void end_request(job_request_id id, job_result result, std::string_view text = {});
     void grant(job_request_id id, std::string text, server_time now, server_time end,
                std::string_view record);
-    void give_back(job_queue_id queue, std::string text);
+    void return_uncounted(job_queue_id queue, std::string text);
     void drop(job_attempt_id id);
     void lose(job_attempt_id id);
     void advance(local_time now);
-    void wake(queue_state& queue, local_time at);
-    void ask_at(queue_state& queue, server_time shown, server_time due);
+    static void set_timer(queue_state& queue, local_time at);
+    void schedule_ask(queue_state& queue, server_time shown, server_time due);
     [[nodiscard]] local_time expiry(const queue_state& queue, server_time end) const;
     [[nodiscard]] local_time usable_time(const queue_state& queue) const;
     [[nodiscard]] local_time renewal_delay(const queue_state& queue) const;
@@ -345,7 +370,7 @@ private:
     std::uint64_t incarnation_ = 0;
     std::uint64_t last_ = 0;
     std::map<job_queue_id, queue_state> queues_;
-    std::map<std::string, job_queue_id, std::less<>> names_;
+    std::map<std::string, job_queue_id, std::less<>> ids_;
     // Queues that the client perhaps forgets with the next actions.
     std::vector<job_queue_id> unused_;
     std::map<job_request_id, request> requests_;

@@ -7,7 +7,6 @@
 #include <algorithm>
 
 #include "redis/protocol/job_text.hpp"
-#include "redis/protocol/names.hpp"
 #include "redis/protocol/protocol.hpp"
 
 // The answers to the commands of a client of job queues.
@@ -59,6 +58,7 @@ void job_client::answered(local_time now, std::uint64_t number,
     const auto found = unanswered_.find(number);
     if (found == unanswered_.end())
         return;
+    // An answer has several words, or is `foreign`.
     if (answer.empty() || answer[0].find_first_of(" f") == std::string::npos)
         return refused(now, number, not_understood);
     const unanswered_command sent = remove_unanswered(found);
@@ -70,7 +70,7 @@ void job_client::answered(local_time now, std::uint64_t number,
     if (shown != 0)
         queue.clock.sample(sent.sent_at, shown);
     if (answer[0].ends_with(" more"))
-        ask_at(queue, shown, shown);
+        schedule_ask(queue, shown, shown);
     switch (sent.op)
     {
     case job_operation::next:
@@ -82,58 +82,57 @@ void job_client::answered(local_time now, std::uint64_t number,
         return on_resync(sent, answer);
     case job_operation::cancel:
         // A message with a grant would have arrived before this answer.
-        if (const auto each = requests_.find(sent.whose); each != requests_.end())
+        if (const auto each = requests_.find(sent.subject); each != requests_.end())
             if (each->second.fetched.empty())
                 erase(requests_, each);
         return;
     default:
         break;
     }
-    const auto whose = calls_.find(sent.whose);
-    if (whose == calls_.end())
+    const auto call = calls_.find(sent.subject);
+    if (call == calls_.end())
         return;
-    if (whose->second.awaited)
+    if (call->second.awaited)
         actions_.emplace_back(
-            job_answered{whose->first, result_of(job_word(answer[0], 0)), {}, answer});
-    erase(calls_, whose);
+            job_answered{call->first, result_of(job_word(answer[0], 0)), {}, answer});
+    erase(calls_, call);
 }
 
 void job_client::on_next(const unanswered_command& sent, const std::vector<std::string>& answer)
 {
-    const auto found = requests_.find(sent.whose);
+    const auto found = requests_.find(sent.subject);
     if (found == requests_.end())
         return;
     request& each = found->second;
-    // The answer to an earlier command. Meanwhile, a message has granted a job that became a dead letter.
+    // Outdated: the request has sent `next` again since, because a message granted a job that became a dead letter.
     if (sent.op == job_operation::next && sent.number != each.asked)
         return;
     const std::string_view status = job_word(answer[0], 0);
     const std::int64_t now = job_number(job_word(answer[0], 1));
     const std::int64_t number = job_number(job_word(answer[0], 2));
     if (status == "job" && answer.size() == 3 && answer[2].empty() && !each.cancelled)
-        return start_fetch(sent.whose, answer[1]);
+        return start_fetch(sent.subject, answer[1]);
     if (status == "job" && answer.size() == 3)
-        return grant(sent.whose, answer[1], now, number, answer[2]);
-    const bool has_no_result = sent.op == job_operation::fetch || !each.reason.empty();
+        return grant(sent.subject, answer[1], now, number, answer[2]);
+    const bool has_no_result =
+        sent.op == job_operation::fetch || (each.ends && each.ends->how == attempt_end::buried);
     if (has_no_result && (status == "lost" || status == "unknown"))
     {
         // The job was lost before it was read, or before it became a dead letter. So the request asks again.
         each.fetched.clear();
-        each.finishes.clear();
-        each.reason.clear();
-        return each.cancelled ? erase(requests_, found) : send_next(sent.whose);
+        each.ends.reset();
+        return each.cancelled ? erase(requests_, found) : send_next(sent.subject);
     }
     if (status != "parked")
-        return end_request(sent.whose, result_of(status) == job_result::ok ? job_result::damaged
-                                                                           : result_of(status));
+        return end_request(sent.subject, result_of(status) == job_result::ok ? job_result::damaged
+                                                                             : result_of(status));
     each.waits = true;
-    each.finishes.clear();
-    each.reason.clear();
+    each.ends.reset();
     each.ticket = job_word(answer[0], 3);
     if (number != 0)
-        ask_at(queues_.at(each.queue), now, number);
+        schedule_ask(queues_.at(each.queue), now, number);
     if (each.cancelled)
-        send_cancel(sent.whose);
+        send_cancel(sent.subject);
 }
 
 void job_client::on_renewal(const unanswered_command& sent, const std::vector<std::string>& answer)
@@ -144,7 +143,7 @@ void job_client::on_renewal(const unanswered_command& sent, const std::vector<st
     const std::int64_t now = job_number(job_word(answer[0], 1));
     // The renewal came too early if it was sent for the leases, or if the server's clock was set back.
     if (const server_time due = std::exchange(queue.asked_for, 0); due > now)
-        ask_at(queue, now, due);
+        schedule_ask(queue, now, due);
     forget_if_unused(sent.queue);
     if (result_of(job_word(answer[0], 0)) != job_result::ok)
         return;
@@ -166,7 +165,7 @@ void job_client::on_renewal(const unanswered_command& sent, const std::vector<st
     // Leases that are due come first.
     if (queue.renew_at > now_)
         send_progress(sent.queue);
-    wake(queue, std::min(queue.renew_at, queue.ask_at));
+    set_timer(queue, std::min(queue.renew_at, queue.ask_at));
 }
 
 void job_client::on_resync(const unanswered_command& sent, const std::vector<std::string>& answer)
@@ -180,9 +179,7 @@ void job_client::on_resync(const unanswered_command& sent, const std::vector<std
     };
     for (std::size_t i = 2; i + 2 < answer.size(); i += 3)
     {
-        const auto worker =
-            parse_waiter_id(job_word(answer[i], 5).substr(0, job_word(answer[i], 5).find('/')));
-        const auto found = worker ? resynced(worker->sequence) : requests_.end();
+        const auto found = resynced(parse_attempt(answer[i]).request);
         if (found == requests_.end())
             continue;
         found->second.resyncs = false;
@@ -194,7 +191,7 @@ void job_client::on_resync(const unanswered_command& sent, const std::vector<std
     std::string_view tickets = answer.size() > 1 ? answer[1] : std::string_view();
     for (const job_request_id id : sent.others)
     {
-        const std::string_view ticket = take_job_word(tickets);
+        const std::string_view ticket = split_job_word(tickets);
         const auto found = resynced(id);
         if (found == requests_.end())
             continue;
@@ -206,13 +203,12 @@ void job_client::on_resync(const unanswered_command& sent, const std::vector<std
             send_next(id);
             continue;
         }
-        if (!found->second.finishes.empty())
-            add_call({sent.queue,
-                      job_operation::end,
-                      {found->second.finishes, found->second.reason.empty() ? "finish" : "b", "1",
-                       found->second.how, found->second.reason},
-                      true,
-                      false});
+        if (found->second.ends)
+            add_call({.queue = sent.queue,
+                      .op = job_operation::end,
+                      .ends = std::move(found->second.ends),
+                      .is_harmless = true,
+                      .awaited = false});
         erase(requests_, found);
     }
 }
@@ -239,7 +235,7 @@ void job_client::refused(local_time now, std::uint64_t number, std::string_view 
     {
     case job_operation::next:
     case job_operation::fetch:
-        return end_request(sent.whose, result, text);
+        return end_request(sent.subject, result, text);
     case job_operation::resync:
         for (const job_request_id each : sent.others)
             end_request(each, result, text);
@@ -247,12 +243,12 @@ void job_client::refused(local_time now, std::uint64_t number, std::string_view 
     default:
         break;
     }
-    const auto whose = calls_.find(sent.whose);
-    if (whose == calls_.end())
+    const auto call = calls_.find(sent.subject);
+    if (call == calls_.end())
         return;
-    if (whose->second.awaited)
-        actions_.emplace_back(job_answered{whose->first, result, std::string(text), {}});
-    erase(calls_, whose);
+    if (call->second.awaited)
+        actions_.emplace_back(job_answered{call->first, result, std::string(text), {}});
+    erase(calls_, call);
 }
 
 /// Waiting requests rely on renewals for what is due. They end unless the error is temporary, because the server would
@@ -276,7 +272,7 @@ void job_client::renewal_refused(job_queue_id id, job_result result, std::string
     // Nothing else reminds the client of what is due.
     local_time& again = queue.asked_for != 0 ? queue.ask_at : queue.renew_at;
     again = now_ + retry_interval;
-    wake(queue, again);
+    set_timer(queue, again);
 }
 
 }  // namespace turnstile::redis::detail

@@ -5,6 +5,8 @@
 #include "redis/protocol/job_client.hpp"
 
 #include <algorithm>
+#include <array>
+#include <cstddef>
 
 #include "redis/protocol/names.hpp"
 
@@ -22,9 +24,9 @@ constexpr std::size_t max_fetches = 8;
 
 }  // namespace
 
-void job_client::wake(queue_state& queue, local_time at)
+void job_client::set_timer(queue_state& queue, local_time at)
 {
-    queue.due = std::min(queue.due, at);
+    queue.next_timer = std::min(queue.next_timer, at);
 }
 
 std::string job_client::worker_name(job_request_id id, const queue_state& queue) const
@@ -33,13 +35,13 @@ std::string job_client::worker_name(job_request_id id, const queue_state& queue)
            std::to_string(queue.options.lease.count());
 }
 
-void job_client::send(job_operation op, job_queue_id queue, std::uint64_t whose,
+void job_client::send(job_operation op, job_queue_id queue, std::uint64_t subject,
                       std::vector<std::string> arguments, std::vector<std::uint64_t> others)
 {
     const std::uint64_t number = ++last_;
     arguments.insert(arguments.begin(), wake_prefix_);
     unanswered_.emplace(number,
-                        unanswered_command{number, op, queue, whose, now_, std::move(others)});
+                        unanswered_command{number, op, queue, subject, now_, std::move(others)});
     actions_.emplace_back(
         job_command{number, op, queues_.at(queue).options.key, std::move(arguments)});
 }
@@ -52,10 +54,20 @@ void job_client::send_next(job_request_id id)
     each.sent = true;
     each.waits = false;
     each.worker = worker_name(id, queues_.at(each.queue));
+    // With an error text, the job of the attempt becomes a dead letter.
+    const auto ends = arguments_of(each.ends.value_or(ending()));
     send(job_operation::next, each.queue, id,
-         {each.worker, each.ticket, each.finishes, each.has_notes ? "1" : "", each.how,
-          each.reason});
+         {each.worker, each.ticket, ends[0], ends[2], ends[3], ends[4]});
     each.asked = last_;
+}
+
+/// The arguments of the script `end`.
+std::vector<std::string> job_client::arguments_of(const ending& what)
+{
+    constexpr std::array<const char*, 5> ends{"finish", "f", "a", "r", "b"};
+    constexpr std::array<const char*, 3> repetitions{"first", "again", "unsure"};
+    return {what.attempt, ends[static_cast<std::size_t>(what.how)], what.has_notes ? "1" : "",
+            repetitions[static_cast<std::size_t>(what.repeated)], what.error};
 }
 
 void job_client::send_call(job_call_id id)
@@ -64,7 +76,7 @@ void job_client::send_call(job_call_id id)
     if (!is_connected_)
         return;
     each.sent = true;
-    send(each.op, each.queue, id, each.arguments);
+    send(each.op, each.queue, id, each.ends ? arguments_of(*each.ends) : each.arguments);
 }
 
 /// Reads the record of an attempt that was granted without it.
@@ -72,8 +84,7 @@ void job_client::start_fetch(job_request_id id, std::string started)
 {
     request& each = requests_.at(id);
     each.fetched = std::move(started);
-    each.finishes.clear();
-    each.reason.clear();
+    each.ends.reset();
     to_fetch_.push_back(id);
     send_fetches();
 }
@@ -163,7 +174,7 @@ void job_client::send_resync(job_queue_id id)
         send(job_operation::resync, id, id, std::move(arguments), std::move(others));
 }
 
-/// Lets all requests wait again that the server may have dropped.
+/// Reports all waiting requests, because the server may have dropped them.
 void job_client::resync_workers(job_queue_id id)
 {
     bool is_new = false;
@@ -180,23 +191,23 @@ void job_client::resend(const unanswered_command& sent)
     switch (sent.op)
     {
     case job_operation::next:
-        if (requests_.contains(sent.whose))
-            send_next(sent.whose);
+        if (requests_.contains(sent.subject))
+            send_next(sent.subject);
         break;
     case job_operation::cancel:
-        if (requests_.contains(sent.whose))
-            send_cancel(sent.whose);
+        if (requests_.contains(sent.subject))
+            send_cancel(sent.subject);
         break;
     case job_operation::fetch:
-        to_fetch_.push_front(sent.whose);
+        to_fetch_.push_front(sent.subject);
         send_fetches();
         break;
     case job_operation::resync:
         send_resync(sent.queue);
         break;
     default:
-        if (calls_.contains(sent.whose))
-            send_call(sent.whose);
+        if (calls_.contains(sent.subject))
+            send_call(sent.subject);
     }
 }
 

@@ -7,7 +7,6 @@
 #include <algorithm>
 
 #include "redis/protocol/job_text.hpp"
-#include "redis/protocol/names.hpp"
 
 // The connection, the messages and the time of a client of job queues.
 
@@ -18,6 +17,13 @@ namespace {
 constexpr std::string_view message_word = "job ";
 
 }  // namespace
+
+/// The command is sent again, over a new connection.
+void job_client::ending::repeat(bool is_other_server)
+{
+    if (repeated != repetition::unsure)
+        repeated = is_other_server || in_doubt ? repetition::unsure : repetition::again;
+}
 
 void job_client::connected(local_time now, std::uint64_t incarnation, bool is_other_server)
 {
@@ -34,18 +40,15 @@ void job_client::connected(local_time now, std::uint64_t incarnation, bool is_ot
     }
     for (auto& [id, each] : attempts_)
         each.in_doubt = each.in_doubt || is_other_server;
-    const auto how = [&](const auto& each)
-    { return is_other_server || each.in_doubt ? "unsure" : "again"; };
     for (auto& [id, each] : requests_)
-        if (each.sent && each.how != "unsure")
-            each.how = how(each);
-        else if (!each.sent)
+        if (!each.sent)
             send_next(id);
+        else if (each.ends)
+            each.ends->repeat(is_other_server);
     for (auto& [id, each] : calls_)
     {
-        constexpr std::size_t how_at = 3;
-        if (each.sent && each.op == job_operation::end && each.arguments[how_at] != "unsure")
-            each.arguments[how_at] = how(each);
+        if (each.sent && each.ends)
+            each.ends->repeat(is_other_server);
         send_call(id);
     }
 }
@@ -85,54 +88,48 @@ bool job_client::is_for_jobs(std::string_view text) noexcept
 void job_client::received(local_time now, std::string_view text)
 {
     advance(now);
-    take_job_word(text);
-    const std::string_view key = take_job_word(text);
-    const std::string_view what = take_job_word(text);
-    const std::int64_t shown = job_number(take_job_word(text));
-    const auto found = names_.find(key);
-    if (found == names_.end())
+    split_job_word(text);
+    const std::string_view key = split_job_word(text);
+    const std::string_view what = split_job_word(text);
+    const std::int64_t shown = job_number(split_job_word(text));
+    const auto found = ids_.find(key);
+    if (found == ids_.end())
         return;
     queue_state& queue = queues_.at(found->second);
     if (what == "due")
-        return ask_at(queue, shown, job_number(take_job_word(text)));
+        return schedule_ask(queue, shown, job_number(split_job_word(text)));
     if (what == "grant")
         return on_grant(found->second, shown, text);
     if (what == "dropped")
         return resync_workers(found->second);
     if (what != "lost")
         return;
-    const std::string_view token = take_job_word(text);
+    const auto token = static_cast<std::uint64_t>(job_number(split_job_word(text)));
     for (const job_attempt_id id : queue.attempts)
-        if (job_word(attempts_.at(id).text, 1) == token)
+        if (attempts_.at(id).token == token)
             return lose(id);
 }
 
 /// Processes the rest of a grant message: the end of the lease, the attempt, and the record unless it is large.
-void job_client::on_grant(job_queue_id whose, server_time shown, std::string_view text)
+void job_client::on_grant(job_queue_id queue_id, server_time shown, std::string_view text)
 {
-    const server_time end = job_number(take_job_word(text));
-    const std::string_view whole = text;
-    for (int i = 0; i < 5; ++i)
-        take_job_word(text);
-    const std::string_view worker = take_job_word(text);
-    const auto id = parse_waiter_id(worker.substr(0, worker.find('/')));
-    if (!id)
+    const server_time end = job_number(split_job_word(text));
+    const std::string started(split_job_words(text, words_of_attempt));
+    const job_request_id id = parse_attempt(started).request;
+    if (id == 0)
         return;
-    const auto before = static_cast<std::size_t>(worker.data() - whole.data());
-    const std::string started(whole.substr(0, before + worker.size()));
-    const auto found = requests_.find(id->sequence);
-    // The request has ended with an error of a script that had let it wait before.
-    if (found == requests_.end())
-        return give_back(whose, started);
-    queue_state& queue = queues_.at(whose);
+    // The request has failed already, but the server still had its worker in the queue.
+    if (!requests_.contains(id))
+        return return_uncounted(queue_id, started);
+    queue_state& queue = queues_.at(queue_id);
     queue.clock.reached(shown, now_);
     // After a wait of hours, or if the server's clock was set, the bound of the clock is useless. The answer to a fetch
     // gives a new one.
     const bool clock_is_known =
         expiry(queue, end) >= now_ + local_time(std::max<std::int64_t>(end - shown, 0)) / 2;
     if (!text.empty() && clock_is_known)
-        return grant(id->sequence, started, shown, end, text);
-    start_fetch(id->sequence, started);
+        return grant(id, started, shown, end, text);
+    start_fetch(id, started);
 }
 
 /// Sets the client's time, and does what is due. So expired attempts end before the event.
@@ -154,7 +151,7 @@ void job_client::tick(local_time now)
     }
     for (auto& [id, queue] : queues_)
     {
-        if (queue.due > now)
+        if (queue.next_timer > now)
             continue;
         bool renews = queue.renew_at <= now || queue.ask_at <= now;
         local_time next = never;
@@ -182,25 +179,25 @@ void job_client::tick(local_time now)
         }
         if (renews)
             send_renewal(id);
-        queue.due = std::min({next, queue.renew_at > now ? queue.renew_at : never,
-                              queue.ask_at > now ? queue.ask_at : never});
+        queue.next_timer = std::min({next, queue.renew_at > now ? queue.renew_at : never,
+                                     queue.ask_at > now ? queue.ask_at : never});
     }
 }
 
 /// Schedules a renewal for the time at which something is due at the server.
-void job_client::ask_at(queue_state& queue, server_time shown, server_time due)
+void job_client::schedule_ask(queue_state& queue, server_time shown, server_time due)
 {
     const auto left = local_time(std::max<std::int64_t>(due - shown, 0));
     queue.ask_at = std::min(queue.ask_at, now_ + left + std::chrono::milliseconds(1));
     queue.due_at = std::max(queue.due_at, due);
-    wake(queue, queue.ask_at);
+    set_timer(queue, queue.ask_at);
 }
 
 std::optional<local_time> job_client::next_tick() const
 {
     local_time next = delayed_.empty() ? never : delayed_.begin()->first;
     for (const auto& [id, queue] : queues_)
-        next = std::min(next, queue.due);
+        next = std::min(next, queue.next_timer);
     return next == never ? std::nullopt : std::optional(next);
 }
 

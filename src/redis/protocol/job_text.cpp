@@ -6,11 +6,12 @@
 
 #include <algorithm>
 
+#include "redis/protocol/names.hpp"
 #include "redis/protocol/protocol.hpp"
 
 namespace turnstile::redis::detail {
 
-std::string_view take_job_word(std::string_view& text) noexcept
+std::string_view split_job_word(std::string_view& text) noexcept
 {
     const std::size_t end = std::min(text.find(' '), text.size());
     const std::string_view word = text.substr(0, end);
@@ -27,8 +28,32 @@ std::int64_t job_number(std::string_view text) noexcept
 std::string_view job_word(std::string_view text, std::size_t which) noexcept
 {
     for (; which > 0; --which)
-        take_job_word(text);
-    return take_job_word(text);
+        split_job_word(text);
+    return split_job_word(text);
+}
+
+std::string_view split_job_words(std::string_view& text, std::size_t words) noexcept
+{
+    const std::string_view whole = text;
+    std::string_view last;
+    for (; words > 0; --words)
+        last = split_job_word(text);
+    return whole.substr(0, static_cast<std::size_t>(last.data() + last.size() - whole.data()));
+}
+
+parsed_attempt parse_attempt(std::string_view text) noexcept
+{
+    parsed_attempt result;
+    result.id = static_cast<std::uint64_t>(job_number(split_job_word(text)));
+    result.token = static_cast<std::uint64_t>(job_number(split_job_word(text)));
+    result.count = job_number(split_job_word(text));
+    if (const std::string_view flags = split_job_word(text); !flags.empty())
+        result.failure = flags.front();
+    result.limit = job_number(split_job_word(text));
+    const std::string_view worker = split_job_word(text);
+    if (const auto waiter = parse_waiter_id(worker.substr(0, worker.find('/'))))
+        result.request = waiter->sequence;
+    return result;
 }
 
 std::string job_record(const push_options& options, std::string_view payload)
@@ -61,7 +86,7 @@ std::optional<std::pair<std::string, job_priority>> parse_job_record(std::string
     if (record.empty() || record[0] < '1' || record[0] > '3')
         return std::nullopt;
     const auto level = static_cast<job_priority>(record[0] - '1');
-    const std::string_view options = take_job_word(record);
+    const std::string_view options = split_job_word(record);
     std::int64_t size = 0;
     if (const std::size_t comma = options.rfind(','); comma != std::string_view::npos)
         size = job_number(options.substr(comma + 1));

@@ -29,8 +29,30 @@ namespace turnstile::redis::detail {
 [[nodiscard]] std::optional<std::pair<std::string, job_priority>> parse_job_record(
     std::string_view record);
 
+/// The content of the text of an attempt. Numbers that cannot be parsed are 0.
+struct parsed_attempt
+{
+    std::uint64_t id = 0;
+    std::uint64_t token = 0;
+    std::int64_t count = 0;
+    /// How the last attempt failed, or `-`.
+    char failure = '-';
+    /// The end of the time limit, or 0.
+    std::int64_t limit = 0;
+    /// The request of the worker.
+    std::uint64_t request = 0;
+};
+
+[[nodiscard]] parsed_attempt parse_attempt(std::string_view text) noexcept;
+
+/// Splits off the first words of a text.
+std::string_view split_job_words(std::string_view& text, std::size_t words) noexcept;
+
+/// The number of words of an attempt.
+inline constexpr std::size_t words_of_attempt = 6;
+
 /// Splits off the first word of a text.
-std::string_view take_job_word(std::string_view& text) noexcept;
+std::string_view split_job_word(std::string_view& text) noexcept;
 
 /// A word of a text, from 0.
 [[nodiscard]] std::string_view job_word(std::string_view text, std::size_t which) noexcept;

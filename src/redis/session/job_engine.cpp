@@ -75,7 +75,7 @@ job_engine::job_engine(connection& wire, std::uint64_t nonce, std::string wake_p
 
 // --- operations ---------------------------------------------------------------------------------
 
-job_queue_id job_engine::name_of(job_queue_handle& queue)
+job_queue_id job_engine::open(job_queue_handle& queue)
 {
     if (queue.id == 0)
         queue.id = client_.open_queue(queue.options);
@@ -88,35 +88,35 @@ void job_engine::close(job_queue_handle& queue)
         client_.close_queue(std::exchange(queue.id, 0));
 }
 
-void job_engine::next(const std::shared_ptr<job_wait>& wait, error_code obstacle)
+void job_engine::next(const std::shared_ptr<waiting_worker>& worker, error_code obstacle)
 {
-    const auto former = std::exchange(wait->finishes, nullptr);
+    const auto former = std::exchange(worker->finishes, nullptr);
     if (former)
-        held_.erase(former->name);
+        held_.erase(former->attempt);
     // The lease may have expired before this ran on the strand.
-    if (former && !client_.holds(former->name))
-        return finish(wait, turnstile::errc::lost);
+    if (former && !client_.holds(former->attempt))
+        return fail(worker, turnstile::errc::lost);
     if (obstacle)
-        return finish(wait, obstacle);
-    if (wait->queue->forgotten || wait->cancelled)
+        return fail(worker, obstacle);
+    if (worker->queue->forgotten || worker->cancelled)
     {
         if (former)
-            end(former, "finish", {}, nullptr);
-        return finish(wait, boost::asio::error::operation_aborted);
+            end(former, attempt_end::finished, {}, nullptr);
+        return fail(worker, boost::asio::error::operation_aborted);
     }
-    wait->request = client_.next(boot_time(), name_of(*wait->queue), former ? former->name : 0);
-    waiting_.emplace(wait->request, wait);
-    wait->queue->waits.insert(wait->request);
+    worker->request = client_.next(boot_time(), open(*worker->queue), former ? former->attempt : 0);
+    waiting_.emplace(worker->request, worker);
+    worker->queue->waiting.insert(worker->request);
     perform();
 }
 
-void job_engine::cancel(const std::shared_ptr<job_wait>& wait)
+void job_engine::cancel(const std::shared_ptr<waiting_worker>& worker)
 {
-    wait->cancelled = true;
-    if (wait->request == 0)
+    worker->cancelled = true;
+    if (worker->request == 0)
         return;
-    client_.cancel(boot_time(), wait->request);
-    finish(wait, boost::asio::error::operation_aborted);
+    client_.cancel(boot_time(), worker->request);
+    fail(worker, boost::asio::error::operation_aborted);
     perform();
 }
 
@@ -127,96 +127,102 @@ void job_engine::call(const std::shared_ptr<job_call>& what, error_code obstacle
         what->done->complete(obstacle, {});
         return;
     }
-    calls_.emplace(client_.call(boot_time(), name_of(*what->queue), what->op, what->arguments,
-                                what->is_harmless),
-                   what);
-    // The rest of a call whose object is destroyed.
+    calls_.emplace(
+        client_.call(boot_time(), open(*what->queue), what->op, what->arguments, what->is_harmless),
+        what);
+    // The queue object was destroyed, so this continued call must not keep the queue open.
     if (what->queue->forgotten)
         close(*what->queue);
     perform();
 }
 
-void job_engine::end(const std::shared_ptr<held_job>& held, const char* what, std::string error,
-                     const std::shared_ptr<completion<error_code>>& done)
+void job_engine::end(const std::shared_ptr<held_job>& held, attempt_end how, std::string error,
+                     const std::shared_ptr<job_call::done_type>& done)
 {
-    held_.erase(held->name);
+    held_.erase(held->attempt);
     // The lease may have expired before this ran on the strand.
-    if (!client_.holds(held->name))
+    if (!client_.holds(held->attempt))
     {
         if (done)
-            done->complete(turnstile::errc::lost);
+            done->complete(turnstile::errc::lost, {});
         return;
     }
-    ends_.emplace(client_.end(boot_time(), held->name, what, std::move(error)),
-                  std::pair(held->queue->options.key, done));
+    const auto call = std::make_shared<job_call>();
+    call->queue = held->queue;
+    call->op = job_operation::end;
+    call->done = done;
+    calls_.emplace(client_.end(boot_time(), held->attempt, how, std::move(error)), call);
     perform();
 }
 
 void job_engine::progress(const held_job& held, std::string value)
 {
-    client_.progress(boot_time(), held.name, std::move(value));
+    client_.progress(boot_time(), held.attempt, std::move(value));
     perform();
 }
 
 void job_engine::forget(job_queue_handle& queue)
 {
     queue.forgotten = true;
-    while (!queue.waits.empty())
-        cancel(std::shared_ptr(waiting_.at(*queue.waits.begin())));
+    while (!queue.waiting.empty())
+        cancel(std::shared_ptr(waiting_.at(*queue.waiting.begin())));
     close(queue);
     perform();
 }
 
 void job_engine::fail_after_connect_error(error_code obstacle)
 {
-    for (const auto& [id, wait] : std::map(waiting_))
-    {
-        const bool ends_attempt = client_.cancel(boot_time(), id);
-        finish(wait, ends_attempt ? make_error_code(errc::unknown_outcome) : obstacle);
-    }
-    for (const auto& [id, what] : std::exchange(calls_, {}))
-        what->done->complete(
-            client_.abandon_call(id) ? obstacle : make_error_code(errc::unknown_outcome), {});
-    // The client still sends these ends when it is connected, so that no finished job runs again.
-    for (const auto& [id, each] : std::exchange(ends_, {}))
-    {
-        client_.abandon_call(id);
-        if (each.second)
-            each.second->complete(errc::unknown_outcome);
-    }
+    // The client still sends the ends of attempts when it is connected, so that no finished job runs again.
+    fail_all(obstacle, errc::unknown_outcome);
+    stop(errc::unknown_outcome);
     perform();
 }
 
-void job_engine::finish_all(error_code waits, error_code others)
+void job_engine::finish_all(error_code unsent, error_code unknown)
 {
-    for (const auto& [id, wait] : std::map(waiting_))
-    {
-        const bool ends_attempt = client_.cancel(boot_time(), id);
-        finish(wait, ends_attempt ? others : waits);
-    }
-    for (const auto& [id, what] : std::exchange(calls_, {}))
-    {
-        // If the server certainly does not know the call, nothing was done.
-        what->done->complete(client_.abandon_call(id) ? waits : others, {});
-    }
-    for (const auto& [name, weak] : std::exchange(held_, {}))
+    fail_all(unsent, unknown);
+    for (const auto& [attempt, weak] : std::exchange(held_, {}))
     {
         if (const auto held = weak.lock())
         {
             held->end();
             held->report_loss();
         }
-        if (client_.holds(name))
-            client_.end(boot_time(), name, "a");
+        if (client_.holds(attempt))
+            client_.end(boot_time(), attempt, attempt_end::abandoned);
     }
     perform();
 }
 
+/// Completes all operations except ends of attempts.
+void job_engine::fail_all(error_code unsent, error_code unknown)
+{
+    for (const auto& [id, worker] : std::map(waiting_))
+        fail(worker, client_.cancel(boot_time(), id) ? unknown : unsent);
+    std::erase_if(calls_,
+                  [&](const auto& each)
+                  {
+                      const auto& [id, call] = each;
+                      if (call->op == job_operation::end)
+                          return false;
+                      call->done->complete(client_.abandon_call(id) ? unsent : unknown, {});
+                      return true;
+                  });
+}
+
 void job_engine::stop(error_code error)
 {
-    for (const auto& [id, each] : std::exchange(ends_, {}))
-        if (each.second)
-            each.second->complete(error);
+    std::erase_if(calls_,
+                  [&](const auto& each)
+                  {
+                      const auto& [id, call] = each;
+                      if (call->op != job_operation::end)
+                          return false;
+                      client_.abandon_call(id);
+                      if (call->done)
+                          call->done->complete(error, {});
+                      return true;
+                  });
 }
 
 // --- events of the connection -------------------------------------------------------------------
@@ -289,15 +295,15 @@ void job_engine::perform(const job_granted& what)
     const auto found = waiting_.find(what.request);
     if (found == waiting_.end())
     {
-        client_.end(boot_time(), what.attempt, "r");
+        client_.end(boot_time(), what.attempt, attempt_end::uncounted);
         return;
     }
-    const std::shared_ptr<job_wait> wait = found->second;
+    const std::shared_ptr<waiting_worker> worker = found->second;
     std::shared_ptr<const void> payload;
     std::string reason;
     try
     {
-        payload = wait->queue->read(what.payload);
+        payload = worker->queue->read(what.payload);
     }
     catch (const std::exception& thrown)
     {
@@ -305,17 +311,17 @@ void job_engine::perform(const job_granted& what)
     }
     if (!payload)
     {
-        owner_->jobs_report(errc::bad_state, wait->queue->options.key,
+        owner_->jobs_report(errc::bad_state, worker->queue->options.key,
                             "job " + std::to_string(what.id) + ": " + reason);
         return client_.bury(boot_time(), what.request, what.attempt, reason);
     }
     const auto held =
-        std::make_shared<held_job>(wait->queue, what, std::move(payload), wait->executor);
+        std::make_shared<held_job>(worker->queue, what, std::move(payload), worker->executor);
     held_.emplace(what.attempt, held);
     // If the worker's context has ended, no handler was posted, so the attempt does not count.
-    end_request(*wait);
-    if (!wait->done.complete({}, job_hold(held)))
-        end(held, "r", {}, nullptr);
+    remove(*worker);
+    if (!worker->done.complete({}, job_hold(held)))
+        end(held, attempt_end::uncounted, {}, nullptr);
 }
 
 void job_engine::perform(const job_refused& what)
@@ -323,51 +329,43 @@ void job_engine::perform(const job_refused& what)
     const auto found = waiting_.find(what.request);
     if (found == waiting_.end())
         return;
-    const std::shared_ptr<job_wait> wait = found->second;
-    finish(wait, code_of(what.result, wait->queue->options.key, what.text));
+    const std::shared_ptr<waiting_worker> worker = found->second;
+    fail(worker, code_of(what.result, worker->queue->options.key, what.text));
 }
 
 void job_engine::perform(const job_answered& what)
 {
-    if (const auto end = ends_.find(what.call); end != ends_.end())
-    {
-        const auto [key, done] = std::move(end->second);
-        ends_.erase(end);
-        const error_code code = code_of(what.result, key, what.text);
-        if (done)
-            done->complete(code);
-        return;
-    }
     const auto found = calls_.find(what.call);
     if (found == calls_.end())
         return;
-    const std::shared_ptr<job_call> whose = found->second;
+    const std::shared_ptr<job_call> ended = found->second;
     calls_.erase(found);
-    const error_code code = code_of(what.result, whose->queue->options.key, what.text);
+    const error_code code = code_of(what.result, ended->queue->options.key, what.text);
     std::vector<std::string> answer = what.answer;
-    std::vector<std::string>& listed = whose->listed;
-    if (!code && whose->op == job_operation::list && (answer.size() > 1 || !listed.empty()))
+    std::vector<std::string>& listed = ended->listed;
+    if (!code && ended->op == job_operation::list && (answer.size() > 1 || !listed.empty()))
     {
         listed.insert(listed.end(), answer.begin() + (listed.empty() ? 0 : 1), answer.end());
         if (job_word(answer[0], 2) == "1")
         {
             const auto jobs = static_cast<std::int64_t>(answer.size() / 4);
-            std::string& offset = whose->arguments.at(1);
-            std::string& number = whose->arguments.at(2);
+            std::string& offset = ended->arguments.at(1);
+            std::string& number = ended->arguments.at(2);
             offset = std::to_string(job_number(offset) + jobs);
             number = std::to_string(job_number(number) - jobs);
-            return call(whose, {});
+            return call(ended, {});
         }
         answer = std::move(listed);
     }
-    if (!code && whose->op == job_operation::manage)
+    if (!code && ended->op == job_operation::manage)
     {
-        whose->removed += to_job_number()(answer);
+        ended->removed += to_job_number()(answer);
         if (job_word(answer[0], 3) == "1")
-            return call(whose, {});
-        answer[0] = "ok 0 " + std::to_string(whose->removed);
+            return call(ended, {});
+        answer[0] = "ok 0 " + std::to_string(ended->removed);
     }
-    whose->done->complete(code, std::move(answer));
+    if (ended->done)
+        ended->done->complete(code, std::move(answer));
 }
 
 void job_engine::perform(const job_lost& what)
@@ -399,18 +397,18 @@ error_code job_engine::code_of(job_result result, const std::string& key, const 
     return code;
 }
 
-void job_engine::finish(const std::shared_ptr<job_wait>& wait, error_code error)
+void job_engine::fail(const std::shared_ptr<waiting_worker>& worker, error_code error)
 {
-    end_request(*wait);
-    wait->done.complete(error, {});
+    remove(*worker);
+    worker->done.complete(error, {});
 }
 
-/// Removes a request that has ended, or never began.
-void job_engine::end_request(job_wait& wait)
+/// Removes a worker that no longer waits, or never did.
+void job_engine::remove(waiting_worker& worker)
 {
-    const job_request_id id = std::exchange(wait.request, 0);
+    const job_request_id id = std::exchange(worker.request, 0);
     waiting_.erase(id);
-    wait.queue->waits.erase(id);
+    worker.queue->waiting.erase(id);
 }
 
 }  // namespace turnstile::redis::detail

@@ -49,12 +49,12 @@ public:
     const job_queue_options options;
     const job_reader read;
 
-    /// The client's name of the queue; 0 before its first use. Belongs to the session's strand.
+    /// The client's id of the queue; 0 before its first use. Belongs to the session's strand.
     job_queue_id id = 0;
     /// Whether the object is destroyed. Belongs to the session's strand.
     bool forgotten = false;
-    /// The requests of the workers that wait for a job. Belongs to the session's strand.
-    std::set<job_request_id> waits;
+    /// The requests of the waiting workers. Belongs to the session's strand.
+    std::set<job_request_id> waiting;
 };
 
 /// An attempt that is or was held. Accessible from any thread.
@@ -64,10 +64,10 @@ public:
     held_job(std::shared_ptr<job_queue_handle> which, const job_granted& what,
              std::shared_ptr<const void> content, std::shared_ptr<revocable_executor> where)
         : queue(std::move(which))
-        , name(what.attempt)
+        , attempt(what.attempt)
         , id(what.id)
         , token(what.token)
-        , number(what.number)
+        , count(what.count)
         , payload(std::move(content))
         , executor(std::move(where))
         , expires_(what.expires.count())
@@ -75,17 +75,17 @@ public:
     }
 
     const std::shared_ptr<job_queue_handle> queue;
-    const job_attempt_id name;
+    const job_attempt_id attempt;
     const std::uint64_t id;
     const std::uint64_t token;
-    const std::int64_t number;
+    const std::int64_t count;
     const std::shared_ptr<const void> payload;
     /// The executor on which a loss is reported.
     const std::shared_ptr<revocable_executor> executor;
 
     [[nodiscard]] bool valid() const noexcept
     {
-        return !is_over_.load(std::memory_order_acquire) &&
+        return !has_ended_.load(std::memory_order_acquire) &&
                boot_time().count() < expires_.load(std::memory_order_relaxed);
     }
     void set_expiry(local_time expires) noexcept
@@ -94,7 +94,7 @@ public:
     }
 
     /// Marks the attempt as no longer held.
-    void end() noexcept { is_over_.store(true, std::memory_order_release); }
+    void end() noexcept { has_ended_.store(true, std::memory_order_release); }
 
     [[nodiscard]] boost::asio::cancellation_slot lost_slot() noexcept { return lost_.slot(); }
 
@@ -105,15 +105,15 @@ private:
     friend class held_lock;
 
     std::atomic<std::int64_t> expires_;
-    std::atomic<bool> is_over_{false};
+    std::atomic<bool> has_ended_{false};
     boost::asio::cancellation_signal lost_;
 };
 
 /// A worker that waits for a job.
-struct job_wait
+struct waiting_worker
 {
-    job_wait(std::shared_ptr<job_queue_handle> which, std::shared_ptr<held_job> former,
-             hold_handler handler)
+    waiting_worker(std::shared_ptr<job_queue_handle> which, std::shared_ptr<held_job> former,
+                   hold_handler handler)
         : queue(std::move(which))
         , finishes(std::move(former))
         , executor(std::make_shared<revocable_executor>(handler.executor()))
@@ -130,7 +130,7 @@ struct job_wait
     bool cancelled = false;
 };
 
-/// A call to a queue.
+/// A call to a queue, or the end of an attempt.
 struct job_call
 {
     using done_type = completion<error_code, std::vector<std::string>>;
@@ -139,7 +139,7 @@ struct job_call
     job_operation op = job_operation::push;
     std::vector<std::string> arguments;
     bool is_harmless = false;
-    /// Null if nobody needs the result.
+    /// Null if nobody waits for the end of an attempt.
     std::shared_ptr<done_type> done;
     /// The number of removed jobs, if the call had to be continued.
     std::uint64_t removed = 0;
@@ -180,12 +180,12 @@ public:
                owner& who);
 
     /// @p obstacle is the error with which all operations fail at present, if any.
-    void next(const std::shared_ptr<job_wait>& wait, error_code obstacle);
-    void cancel(const std::shared_ptr<job_wait>& wait);
+    void next(const std::shared_ptr<waiting_worker>& worker, error_code obstacle);
+    void cancel(const std::shared_ptr<waiting_worker>& worker);
     void call(const std::shared_ptr<job_call>& what, error_code obstacle);
     /// Ends an attempt. @p done may be null.
-    void end(const std::shared_ptr<held_job>& held, const char* what, std::string error,
-             const std::shared_ptr<completion<error_code>>& done);
+    void end(const std::shared_ptr<held_job>& held, attempt_end how, std::string error,
+             const std::shared_ptr<job_call::done_type>& done);
     void progress(const held_job& held, std::string value);
     void forget(job_queue_handle& queue);
 
@@ -196,15 +196,15 @@ public:
     /// Fails all operations, because the configuration has to be changed before the server can be used.
     void fail_after_connect_error(error_code obstacle);
 
-    /// Ends all operations but the ends of jobs: waits with one error, and operations with an unknown outcome with the
-    /// other. Returns the jobs if the connection lasts long enough.
-    void finish_all(error_code waits, error_code others);
+    /// Completes all operations except ends of attempts: with @p unsent if the server certainly executed nothing,
+    /// otherwise with @p unknown. Abandons the held jobs.
+    void finish_all(error_code unsent, error_code unknown);
 
     /// The latest time for the next @ref tick; nothing if there are no timers.
     [[nodiscard]] std::optional<local_time> next_tick() const { return client_.next_tick(); }
     void tick();
 
-    /// Ends of jobs that have not been answered complete with the error.
+    /// Completes the ends of attempts that have not been answered with the error.
     void stop(error_code error);
 
     [[nodiscard]] bool is_idle() const noexcept { return client_.is_idle(); }
@@ -218,9 +218,10 @@ private:
     void perform(const job_lost& what);
     void perform(const job_renewed& what);
     void on_reply(std::uint64_t number, const reply& answer);
-    void finish(const std::shared_ptr<job_wait>& wait, error_code error);
-    void end_request(job_wait& wait);
-    [[nodiscard]] job_queue_id name_of(job_queue_handle& queue);
+    void fail(const std::shared_ptr<waiting_worker>& worker, error_code error);
+    void remove(waiting_worker& worker);
+    void fail_all(error_code unsent, error_code unknown);
+    [[nodiscard]] job_queue_id open(job_queue_handle& queue);
     void close(job_queue_handle& queue);
     [[nodiscard]] error_code code_of(job_result result, const std::string& key,
                                      const std::string& text);
@@ -229,12 +230,9 @@ private:
     connection* connection_;
     owner* owner_;
     // Ordered by their start.
-    std::map<job_request_id, std::shared_ptr<job_wait>> waiting_;
+    std::map<job_request_id, std::shared_ptr<waiting_worker>> waiting_;
     std::unordered_map<job_attempt_id, std::weak_ptr<held_job>> held_;
     std::unordered_map<job_call_id, std::shared_ptr<job_call>> calls_;
-    // The ends of attempts, with the keys of their queues.
-    std::unordered_map<job_call_id, std::pair<std::string, std::shared_ptr<completion<error_code>>>>
-        ends_;
     bool is_performing_ = false;
 };
 

@@ -374,11 +374,11 @@ void session_engine::forget_gate(gate_handle& gate)
     gates_.forget(gate);
 }
 
-void session_engine::start_next(const std::shared_ptr<job_wait>& wait)
+void session_engine::start_next(const std::shared_ptr<waiting_worker>& worker)
 {
-    jobs_.next(wait, is_closed_     ? make_error_code(errc::session_closed)
-                     : is_hopeless_ ? obstacle_
-                                    : error_code());
+    jobs_.next(worker, is_closed_     ? make_error_code(errc::session_closed)
+                       : is_hopeless_ ? obstacle_
+                                      : error_code());
 }
 
 void session_engine::start_job_call(const std::shared_ptr<job_call>& what)
@@ -388,10 +388,10 @@ void session_engine::start_job_call(const std::shared_ptr<job_call>& what)
                                     : error_code());
 }
 
-void session_engine::end_job(const std::shared_ptr<held_job>& held, const char* what,
-                             std::string error, const listener& done)
+void session_engine::end_job(const std::shared_ptr<held_job>& held, attempt_end how,
+                             std::string error, const std::shared_ptr<job_call::done_type>& done)
 {
-    jobs_.end(held, what, std::move(error), done);
+    jobs_.end(held, how, std::move(error), done);
 }
 
 void session_engine::report_progress(const held_job& held, std::string value)

@@ -131,11 +131,11 @@ public:
     void start_gate_call(const gate_engine::operation& operation);
     void cancel_gate_call(const gate_engine::operation& operation);
     void forget_gate(gate_handle& gate);
-    void start_next(const std::shared_ptr<job_wait>& wait);
-    void cancel_next(const std::shared_ptr<job_wait>& wait) { jobs_.cancel(wait); }
+    void start_next(const std::shared_ptr<waiting_worker>& worker);
+    void cancel_next(const std::shared_ptr<waiting_worker>& worker) { jobs_.cancel(worker); }
     void start_job_call(const std::shared_ptr<job_call>& what);
-    void end_job(const std::shared_ptr<held_job>& held, const char* what, std::string error,
-                 const listener& done);
+    void end_job(const std::shared_ptr<held_job>& held, attempt_end how, std::string error,
+                 const std::shared_ptr<job_call::done_type>& done);
     void report_progress(const held_job& held, std::string value);
     void forget_jobs(job_queue_handle& queue) { jobs_.forget(queue); }
     /// Receives the result of a script that was run once: an error, or the texts of its reply.

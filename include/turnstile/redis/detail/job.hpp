@@ -19,6 +19,7 @@
 #include <turnstile/job.hpp>
 #include <turnstile/lock_guard.hpp>
 #include <turnstile/push_options.hpp>
+#include <turnstile/redis/detail/attempt_end.hpp>
 #include <turnstile/redis/detail/described.hpp>
 #include <turnstile/redis/detail/erased_handler.hpp>
 #include <turnstile/redis/detail/mapped_handler.hpp>
@@ -75,7 +76,6 @@ private:
 
 using hold_handler = erased_handler<void(error_code, job_hold)>;
 using answer_handler = erased_handler<void(error_code, std::vector<std::string>)>;
-using end_handler = erased_handler<void(error_code)>;
 
 /// Makes a queue. Throws if the name is invalid.
 [[nodiscard]] std::shared_ptr<job_queue_handle> make_job_queue(const session& owner,
@@ -97,9 +97,9 @@ void start_next(const std::shared_ptr<job_queue_handle>& queue, hold_handler han
 /// Finishes a job and waits for the next one. @p held may be null.
 void start_finish_and_next(const std::shared_ptr<held_job>& held, hold_handler handler);
 
-/// Ends an attempt: `finish`, `f` (failed) or `a` (abandoned). @p held may be null.
-void start_end(const std::shared_ptr<held_job>& held, const char* what, std::string error,
-               end_handler handler);
+/// Ends an attempt. @p held may be null.
+void start_end(const std::shared_ptr<held_job>& held, attempt_end how, std::string error,
+               answer_handler handler);
 
 /// Adds a job, unless @p error is set. The payload is text.
 void start_push(const std::shared_ptr<job_queue_handle>& queue, error_code error,
@@ -286,11 +286,12 @@ public:
     [[nodiscard]] executor_type get_executor() const { return executor_of(hold_->held()); }
 
     template <class Handler>
-    void operator()(Handler&& handler, const char* what, std::string error) const
+    void operator()(Handler&& handler, attempt_end how, std::string error) const
     {
         const auto executor = get_executor();
-        start_end(hold_->take(), what, std::move(error),
-                  {std::forward<Handler>(handler), executor});
+        start_end(
+            hold_->take(), how, std::move(error),
+            {resultless_handler<std::decay_t<Handler>>(std::forward<Handler>(handler)), executor});
     }
 
     template <class Handler, class Map>
@@ -333,19 +334,20 @@ public:
     template <class CompletionToken>
     static auto async_finish(redis_job& grant, CompletionToken&& token)
     {
-        return grant.end("finish", {}, std::forward<CompletionToken>(token));
+        return grant.end(attempt_end::finished, {}, std::forward<CompletionToken>(token));
     }
 
     template <class CompletionToken>
     static auto async_fail(redis_job& grant, std::string error, CompletionToken&& token)
     {
-        return grant.end("f", std::move(error), std::forward<CompletionToken>(token));
+        return grant.end(attempt_end::failed, std::move(error),
+                         std::forward<CompletionToken>(token));
     }
 
     template <class CompletionToken>
     static auto async_release(redis_job& grant, CompletionToken&& token)
     {
-        return grant.end("a", {}, std::forward<CompletionToken>(token));
+        return grant.end(attempt_end::abandoned, {}, std::forward<CompletionToken>(token));
     }
 
     template <class Job, class CompletionToken>
@@ -357,10 +359,10 @@ public:
 
 private:
     template <class CompletionToken>
-    auto end(const char* what, std::string error, CompletionToken&& token)
+    auto end(attempt_end how, std::string error, CompletionToken&& token)
     {
         return boost::asio::async_initiate<CompletionToken, void(error_code)>(
-            initiate_job_end(hold_), token, what, std::move(error));
+            initiate_job_end(hold_), token, how, std::move(error));
     }
 
     job_hold hold_;
