@@ -230,11 +230,20 @@ awaitable<bool> notifier::attempt(delivery& state, const notify_target& target,
     auto [unknown, places] = co_await state.resolver.async_resolve(host, target.port, as_result);
     if (unknown || closing_ || clock::now() >= end)
         co_return false;
-    state.stream.socket() = decltype(state.stream)::socket_type(context_);
-    state.stream.expires_at(std::min(clock::now() + settings_.timeout, end));
-    auto [refused, place] = co_await state.stream.async_connect(places, as_result);
-    if (refused)
+    const auto until = std::min(clock::now() + settings_.timeout, end);
+    bool connected = false;
+    auto left = static_cast<std::int64_t>(places.size());
+    for (auto place = places.begin(); left > 0 && !connected && !closing_; ++place)
+    {
+        state.stream.socket() = decltype(state.stream)::socket_type(context_);
+        // Without a share for each address, an unresponsive one would keep the others from being called.
+        state.stream.expires_after((until - clock::now()) / left--);
+        auto [refused] = co_await state.stream.async_connect(place->endpoint(), as_result);
+        connected = !refused;
+    }
+    if (!connected || closing_)
         co_return false;
+    state.stream.expires_at(until);
     bool accepted = false;
     if (target.tls)
     {

@@ -11,9 +11,12 @@
 #include "support/tcp_proxy.hpp"
 #include "support/tls_files.hpp"
 
+#include <arpa/inet.h>
+#include <array>
 #include <boost/test/unit_test.hpp>
 #include <chrono>
 #include <csignal>
+#include <cstdint>
 #include <cstdio>
 #include <memory>
 #include <openssl/ssl.h>
@@ -160,6 +163,38 @@ private:
     std::string port_;
     std::string place_;
     std::unique_ptr<SSL_CTX, decltype(&::SSL_CTX_free)> tls_{nullptr, &::SSL_CTX_free};
+};
+
+/// A listener whose queue of connections is full, so it does not respond to further ones.
+class unresponsive_place
+{
+public:
+    unresponsive_place(const std::string& address, const std::string& port)
+    {
+        sockaddr_in own{};
+        own.sin_family = AF_INET;
+        own.sin_port = htons(static_cast<std::uint16_t>(std::stoi(port)));
+        BOOST_TEST_REQUIRE(::inet_pton(AF_INET, address.c_str(), &own.sin_addr) == 1);
+        const auto* const place = reinterpret_cast<const sockaddr*>(&own);
+        for (int& each : sockets_)
+            each = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        BOOST_TEST_REQUIRE(::bind(sockets_[0], place, sizeof own) == 0);
+        BOOST_TEST_REQUIRE(::listen(sockets_[0], 0) == 0);
+        for (std::size_t i = 1; i < sockets_.size(); ++i)
+            ::connect(sockets_[i], place, sizeof own);
+    }
+
+    unresponsive_place(const unresponsive_place&) = delete;
+    unresponsive_place& operator=(const unresponsive_place&) = delete;
+
+    ~unresponsive_place()
+    {
+        for (const int each : sockets_)
+            ::close(each);
+    }
+
+private:
+    std::array<int, 4> sockets_{};
 };
 
 /// A server that is permitted to call a receiver.
@@ -555,6 +590,30 @@ BOOST_AUTO_TEST_CASE(receivers_may_be_addresses_in_brackets)
         {"--notify-host", "[::1],[fd00::2]", "--notify-host", "c:81,[fd00::4]"}, secret);
     for (const std::string host : {"[::1]", "[fd00::2]", "c:81", "[fd00::4]"})
         BOOST_TEST(status(several, "http://" + host + '/') == 404, host);
+}
+
+BOOST_AUTO_TEST_CASE(receiver_is_called_although_its_first_address_does_not_respond)
+{
+    const receiver to;
+    const unresponsive_place first("127.0.0.2", to.port());
+    const std::string place = "two.example:" + to.port();
+    const server_process server(
+        {"--notify-host", place, "--notify-attempts", "1"},
+        {"TURNSTILE_NOTIFY_SECRET=secret", std::string("LD_PRELOAD=") + TURNSTILE_RESOLVER_SHIM});
+    const auto post = [&](const std::string& target, const std::string& body)
+    { return ask(server.address(), "POST", target, body).status; };
+    BOOST_TEST(post("/semaphore", R"({"name":"a","value":1})") == 200);
+    BOOST_TEST(post("/semaphore/notify",
+                    R"({"name":"a","lease":600,"url":"http://)" + place + "/\"}") == 202);
+    // The server releases the permit if it cannot call the receiver.
+    const auto has = [&](const std::string& text)
+    { return ask(server.address(), "GET", "/semaphore").body.find(text) != std::string::npos; };
+    while (!to.has_calls() && !has(R"("permits":1)"))
+        std::this_thread::yield();
+    while (!to.has_calls() && has(R"("permits":1)"))
+        std::this_thread::yield();
+    BOOST_TEST_REQUIRE(to.has_calls());
+    BOOST_TEST(member(to.take("200 OK").body, "event") == "granted");
 }
 
 BOOST_AUTO_TEST_CASE(file_of_authorities_has_to_be_readable)
