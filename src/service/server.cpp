@@ -274,7 +274,7 @@ private:
         answer.status = status;
         answer.body = std::move(text);
         const std::string id = id_of(message);
-        co_await write(answer, id, false, false, false);
+        co_await write(answer, id, false, false, message.method() == http::verb::head);
         log_answer(id, message.method_string(), message.target(), answer, begin);
     }
 
@@ -549,12 +549,14 @@ awaitable<void> server::accept()
         complained = false;
         if (connections_.size() >= settings_.max_connections)
         {
-            constexpr std::string_view busy = "HTTP/1.1 503 Service Unavailable\r\nConnection: "
-                                              "close\r\nContent-Length: 0\r\n\r\n";
             // Without a handshake, a client of TLS cannot read an answer.
-            if (!tls_)
-                ::send(socket.native_handle(), busy.data(), busy.size(),
-                       MSG_NOSIGNAL | MSG_DONTWAIT);
+            if (tls_)
+                continue;
+            const std::string busy = "HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\n"
+                                     "Content-Length: 0\r\nX-Request-Id: " +
+                                     new_request_id() + "\r\n\r\n";
+            ::send(socket.native_handle(), busy.data(), busy.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+            service_.count(503);
             continue;
         }
         error_code ignored;

@@ -192,8 +192,13 @@ BOOST_AUTO_TEST_CASE(surplus_connections_are_refused)
             BOOST_TEST(clients.back().receive().status == 200);
         }
         http_client surplus(server.address());
-        BOOST_TEST(surplus.receive().status == 503);
+        const auto refused = surplus.receive();
+        BOOST_TEST(refused.status == 503);
+        BOOST_TEST(refused.field("X-Request-Id").value_or("") != "");
         BOOST_TEST(surplus.ends());
+        clients[0].send(request_text("GET", "/metrics"));
+        BOOST_TEST(clients[0].receive().body.find("answers_total{status=\"503\"} 1\n") !=
+                   std::string::npos);
     }
     while (ask(server.address(), "GET", "/healthz").status != 200)
         std::this_thread::yield();

@@ -181,6 +181,18 @@ BOOST_AUTO_TEST_CASE(a_request_needs_one_host)
     }
 }
 
+BOOST_AUTO_TEST_CASE(refused_head_requests_are_answered_without_a_body)
+{
+    const std::string begin = "HEAD /unknown HTTP/1.1\r\n";
+    for (const std::string rest : {"\r\n", "Host: x\r\nA: "})
+    {
+        http_client client(server());
+        client.send(begin + rest + (rest.size() > 2 ? std::string(100'000, 'x') : ""));
+        BOOST_TEST(client.receive(true).status == (rest.size() > 2 ? 431 : 400));
+        BOOST_TEST(client.ends());
+    }
+}
+
 BOOST_AUTO_TEST_CASE(other_transfer_encodings_are_refused)
 {
     for (const std::string codings : {"gzip, chunked", "gzip\r\nTransfer-Encoding: chunked"})
