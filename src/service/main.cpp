@@ -8,16 +8,20 @@
 #include "service/server.hpp"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/signal_set.hpp>
+#include <cctype>
 #include <csignal>
 #include <cstdint>
+#include <cstdlib>
 #include <exception>
 #include <iostream>
 #include <map>
 #include <stdexcept>
 #include <string>
 #include <sys/resource.h>
+#include <type_traits>
 
 namespace {
 
@@ -46,6 +50,20 @@ void raise_descriptor_limit()
         return;
     limit.rlim_cur = limit.rlim_max;
     ::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+/// Reads a token. A value that no request can contain would make the server refuse every client.
+std::string read_token(const char* variable)
+{
+    // NOLINTNEXTLINE(concurrency-mt-unsafe): there are no other threads.
+    const char* const text = std::getenv(variable);
+    const std::string token = text == nullptr ? "" : text;
+    const auto is_control = [](unsigned char c) { return std::iscntrl(c) != 0; };
+    if (token.starts_with(' ') || token.ends_with(' ') || std::ranges::any_of(token, is_control))
+        throw std::runtime_error(std::string(variable) +
+                                 ": a token must not begin or end with a space, or contain control "
+                                 "characters such as the end of a line");
+    return token;
 }
 
 int run(int argc, char** argv)
@@ -139,17 +157,11 @@ int run(int argc, char** argv)
         ->check(CLI::IsMember(levels));
     option("--log-format", "TURNSTILE_LOG_FORMAT", format, "Format of the lines of the log")
         ->check(CLI::IsMember(formats));
+    CLI11_PARSE(app, argc, argv);
     // There are no options for tokens, because each user of the machine can read the arguments of
     // a process.
-    const std::array<const char*, 3> variables{"TURNSTILE_READ_TOKEN", "TURNSTILE_USE_TOKEN",
-                                               "TURNSTILE_ADMIN_TOKEN"};
-    for (std::size_t i = 0; i < variables.size(); ++i)
-    {
-        // NOLINTNEXTLINE(concurrency-mt-unsafe): there are no other threads.
-        const char* const token = std::getenv(variables[i]);
-        behaviour.tokens[i] = token == nullptr ? "" : token;
-    }
-    CLI11_PARSE(app, argc, argv);
+    behaviour.tokens = {read_token("TURNSTILE_READ_TOKEN"), read_token("TURNSTILE_USE_TOKEN"),
+                        read_token("TURNSTILE_ADMIN_TOKEN")};
     // NOLINTNEXTLINE(concurrency-mt-unsafe): there are no other threads.
     const char* const secret = std::getenv("TURNSTILE_NOTIFY_SECRET");
     calls.secret = secret == nullptr ? "" : secret;

@@ -420,6 +420,18 @@ BOOST_AUTO_TEST_CASE(wrong_options_are_refused_with_their_value_and_the_rule)
     }
 }
 
+BOOST_AUTO_TEST_CASE(tokens_that_no_request_can_contain_are_refused)
+{
+    for (const std::string variable :
+         {"TURNSTILE_READ_TOKEN", "TURNSTILE_USE_TOKEN", "TURNSTILE_ADMIN_TOKEN"})
+        for (const std::string token : {"secret\n", "secret ", " secret", "sec\x7fret"})
+        {
+            const std::string text = log_of_failure({}, {variable + '=' + token});
+            BOOST_TEST(text.find(variable + ": a token must not ") != std::string::npos, text);
+            BOOST_TEST(text.find("ret") == std::string::npos, text);
+        }
+}
+
 BOOST_AUTO_TEST_CASE(empty_options_are_refused)
 {
     // Such a text often comes from a variable that is not set. The server would keep nothing, or would not encrypt.

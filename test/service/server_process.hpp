@@ -116,14 +116,15 @@ private:
 };
 
 /// The log of a server that must not start.
-inline std::string log_of_failure(const std::vector<std::string>& arguments)
+inline std::string log_of_failure(const std::vector<std::string>& arguments,
+                                  const std::vector<std::string>& environment = {})
 {
     const auto file = std::filesystem::temp_directory_path() /
                       ("turnstile-" + std::to_string(std::random_device()()));
     bool has_started = true;
     try
     {
-        const server_process server(arguments, {}, file);
+        const server_process server(arguments, environment, file);
     }
     catch (const std::runtime_error&)
     {
