@@ -78,7 +78,18 @@ int run(int argc, char** argv)
     CLI::App app("Semaphores over HTTP: counting, waiting, leased permits.", "turnstile-server");
     app.footer(examples);
     const auto option = [&](const char* name, const char* variable, auto& value, const char* help)
-    { return app.add_option(name, value, help)->envname(variable)->capture_default_str(); };
+    {
+        auto* const added = app.add_option(name, value, help)->envname(variable);
+        // CLI11 reads a number that begins with 0 as an octal one, and with 0x as a hexadecimal one.
+        if constexpr (std::is_integral_v<std::remove_reference_t<decltype(value)>>)
+            added->transform(
+                [](std::string text)
+                {
+                    const std::size_t zeros = text.find_first_not_of('0');
+                    return text.erase(0, std::min(zeros, text.size() - 1));
+                });
+        return added->capture_default_str();
+    };
     option("--address", "TURNSTILE_ADDRESS", connections.address, "Address to listen on");
     option("--port", "TURNSTILE_PORT", connections.port, "Port to listen on; 0 selects a free one")
         ->check(CLI::Range(0, 65535));

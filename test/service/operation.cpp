@@ -420,6 +420,25 @@ BOOST_AUTO_TEST_CASE(wrong_options_are_refused_with_their_value_and_the_rule)
     }
 }
 
+BOOST_AUTO_TEST_CASE(numbers_of_options_are_decimal)
+{
+    for (const std::string value : {"0100", "100"})
+    {
+        const server_process server({"--max-wait", value}, {"TURNSTILE_MAX_LEASE=0090"});
+        const auto text = [&](const std::string& field)
+        {
+            return ask(server.address(), "POST", "/semaphore/down",
+                       R"({"name":"a",")" + field + R"(":1000})")
+                .body;
+        };
+        BOOST_TEST(text("wait") == "wait must be a number from 0 to 100, not 1000");
+        BOOST_TEST(text("lease") == "lease must be a number from 0.1 to 90, not 1000");
+    }
+    BOOST_CHECK_NO_THROW(server_process({"--max-waiters", "00"}));
+    const std::string text = log_of_failure({"--max-wait", "0x10"});
+    BOOST_TEST(text.find("--max-wait: ") != std::string::npos, text);
+}
+
 BOOST_AUTO_TEST_CASE(tokens_that_no_request_can_contain_are_refused)
 {
     for (const std::string variable :
