@@ -306,7 +306,7 @@ BOOST_AUTO_TEST_CASE(added_units_are_granted_in_order)
     acquire("b#1.1", 2);
     acquire("c#1.1", 1);
     TEST_WORDS(supply(3), "ok", "1", "3", "0", "0", "3", "0");
-    TEST_WORDS(told(), "w:a#1 grant a#1.1");
+    TEST_WORDS(told(), "w:a#1 grant a#1.1", "w:b#1 due b#1.1", "w:c#1 due c#1.1");
     TEST_WORDS(queue(), "b#1.1", "c#1.1");
 }
 
@@ -525,6 +525,36 @@ BOOST_AUTO_TEST_CASE(units_of_a_permit_pass_to_waiters)
     TEST_WORDS(told(), "w:a#1 grant a#1.1", "w:b#1 grant b#1.1");
 }
 
+BOOST_AUTO_TEST_CASE(waiters_learn_of_a_permit_that_ends_earlier)
+{
+    enlist(0);
+    acquire("a#1.1", 1);
+    acquire("b#1.1", 1);
+    supply(1);
+    TEST_WORDS(told(), "w:a#1 grant a#1.1", "w:b#1 due b#1.1");
+    // The permit of the unit has a shorter lease than the grant.
+    keep("a#1.1", acquire("a#1.1", 1)[2], 0, "1 p 3000 a client");
+    TEST_WORDS(told(), "w:b#1 due b#1.1");
+    BOOST_TEST(store.published.back().second == "due b#1.1 0 " +
+                                                    std::to_string(store.clock + 3'000'000) + ' ' +
+                                                    std::to_string(store.clock));
+    renew_permit("p", "5000");
+    TEST_WORDS(told());
+    renew_permit("p", "2000");
+    TEST_WORDS(told(), "w:b#1 due b#1.1");
+    pass(2s);
+    nudge("b#1.1");
+    BOOST_TEST(acquire("b#1.1", 1)[0] == "own");
+
+    // The waiters know of a lease that ends earlier.
+    acquire("c#1.1", 1);
+    acquire("d#1.1", 1);
+    keep("b#1.1", acquire("b#1.1", 1)[2], 0, "1 q 1000 a client");
+    TEST_WORDS(told(), "w:c#1 due c#1.1", "w:d#1 due d#1.1");
+    release_permit("q");
+    TEST_WORDS(told(), "w:c#1 grant c#1.1");
+}
+
 BOOST_AUTO_TEST_CASE(a_permit_is_freed_by_its_token)
 {
     enlist(3);
@@ -598,7 +628,9 @@ BOOST_AUTO_TEST_CASE(many_waiters_are_served_by_several_calls)
     for (int i = 0; i < 70; ++i)
         acquire("a#1." + std::to_string(i), 1);
     BOOST_TEST(supply(70)[6] == "1");
-    BOOST_TEST(told().size() == 64U);
+    // The last message informs the other waiters of the claim leases.
+    BOOST_TEST(told().size() == 65U);
+    BOOST_TEST(told().back() == "w:a#1 due a#1.64");
     BOOST_TEST(read()[6] == "0");
     BOOST_TEST(told().size() == 6U);
 }

@@ -147,6 +147,7 @@ BOOST_AUTO_TEST_CASE(a_former_ticket_at_the_head_is_granted_at_once)
 {
     acquire("a#1.1", 2);
     acquire("b#1.1", 2);
+    pass(1us);
     BOOST_TEST(acquire("c#1.1", 1, "queue", 1)[0] == "own");
     // Only the answer reports the grant.
     TEST_WORDS(told());
@@ -541,6 +542,54 @@ BOOST_AUTO_TEST_CASE(waiters_learn_when_to_nudge)
     outside = 3;
     keys = {"pool2"};
     BOOST_TEST(acquire("c#1.2", 1)[3] == std::to_string(store.clock + 15'000'000));
+}
+
+BOOST_AUTO_TEST_CASE(waiters_learn_of_an_earlier_deadline)
+{
+    const std::int64_t fence = fence_of(acquire("a#1.1", 3));
+    renew("a#1.1", fence, 3);
+    acquire("b#1.1", 3);
+    acquire("c#1.1", 3);
+    pass(1s);
+    release("a#1.1", fence);
+    TEST_WORDS(told(), "w:b#1 grant b#1.1", "w:c#1 due c#1.1");
+    BOOST_TEST(store.published.back().second == "due c#1.1 0 " +
+                                                    std::to_string(store.clock + 4'000'000) + ' ' +
+                                                    std::to_string(store.clock));
+    BOOST_TEST(nudge("c#1.1")[3] == std::to_string(store.clock + 4'000'000));
+}
+
+BOOST_AUTO_TEST_CASE(waiters_receive_no_message_if_the_first_deadline_is_not_an_earlier_one)
+{
+    // The holder has not renewed its claim lease, which therefore ends before that of the next holder.
+    const std::int64_t fence = fence_of(acquire("a#1.1", 2));
+    acquire("b#1.1", 2);
+    acquire("c#1.1", 3);
+    pass(1us);
+    release("a#1.1", fence);
+    TEST_WORDS(told(), "w:b#1 grant b#1.1");
+
+    // Another holder has the first deadline.
+    keys = {"pool2"};
+    acquire("a#1.2", 1);
+    const std::int64_t other = fence_of(acquire("b#1.2", 2));
+    renew("b#1.2", other, 2);
+    acquire("c#1.2", 2);
+    acquire("d#1.2", 2);
+    pass(1us);
+    release("b#1.2", other);
+    TEST_WORDS(told(), "w:c#1 grant c#1.2");
+}
+
+BOOST_AUTO_TEST_CASE(connections_at_both_ends_of_the_queue_learn_of_an_earlier_deadline)
+{
+    const std::int64_t fence = fence_of(acquire("a#1.1", 3));
+    renew("a#1.1", fence, 3);
+    for (const std::string id : {"b", "c", "d", "c", "e", "f", "g", "h", "i", "c", "j"})
+        acquire(id + "#1." + std::to_string(queue().size() + 1), 3);
+    release("a#1.1", fence);
+    TEST_WORDS(told(), "w:b#1 grant b#1.1", "w:c#1 due c#1.2", "w:d#1 due d#1.3", "w:e#1 due e#1.5",
+               "w:h#1 due h#1.8", "w:i#1 due i#1.9", "w:j#1 due j#1.11");
 }
 
 BOOST_AUTO_TEST_CASE(cancelling_a_waiter_grants_units_to_the_next_ones)

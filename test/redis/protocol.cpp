@@ -145,6 +145,12 @@ BOOST_AUTO_TEST_CASE(messages)
     BOOST_TEST(lost->fence == 3);
     BOOST_TEST(lost->now == 5);
 
+    const auto due = parse_message("due abc#1.2 0 4 5 later");
+    BOOST_TEST_REQUIRE(due.has_value());
+    BOOST_TEST((due->what == message::kind::due));
+    BOOST_TEST(due->deadline == 4);
+    BOOST_TEST(due->now == 5);
+
     for (const bool executed : {true, false})
     {
         const auto end = parse_message((executed ? "released"s : "unmet"s) + " abc#1.2+ 3 5");
@@ -203,6 +209,7 @@ BOOST_AUTO_TEST_CASE(malformed_messages_are_ignored)
                                         "GRANT abc#1.2 3 4 5",
                                         "lost abc#1.2 3",
                                         "lost",
+                                        "due abc#1.2 0 4",
                                         "released abc#1.2+ 3",
                                         "moved abc#1.2 3 4 5",
                                         "moved abc#1.2 3 5"})

@@ -118,6 +118,28 @@ BOOST_AUTO_TEST_CASE(there_is_one_nudge_at_a_time)
     BOOST_TEST(sent() == "nudge");
 }
 
+BOOST_AUTO_TEST_CASE(a_nudge_is_sent_at_an_earlier_deadline_that_a_message_names)
+{
+    const attempt_id waiter = wait(5, 15s);
+    const auto announce = [&](std::chrono::microseconds left)
+    {
+        receive("due " + id(waiter) + " 0 " + std::to_string(server_now() + left.count()) + ' ' +
+                std::to_string(server_now()));
+    };
+    announce(3s);
+    announce(12s);
+    pass(2900ms);
+    BOOST_TEST(sent() == "");
+    pass(200ms);
+    BOOST_TEST(sent() == "nudge");
+    // The answer names the next deadline.
+    answer(queued(5, 15s));
+    pass(14s);
+    BOOST_TEST(sent() == "");
+    pass(1100ms);
+    BOOST_TEST(sent() == "nudge");
+}
+
 BOOST_AUTO_TEST_CASE(a_reconnect_replaces_an_unanswered_nudge)
 {
     wait(5, 3s);

@@ -53,6 +53,12 @@ struct scene
     std::vector<std::unique_ptr<server_process>> servers;
 };
 
+std::vector<std::string> waiting_server(const redis_server& redis, const std::string& settings)
+{
+    return {"--request-timeout",   "600", "--idle-timeout", "3600", "--redis",
+            redis.url() + settings};
+}
+
 std::string text_of(const std::string& body, const std::string& name)
 {
     const std::string key = '"' + name + "\":\"";
@@ -227,6 +233,41 @@ BOOST_AUTO_TEST_CASE(waiters_of_all_servers_are_granted_in_order)
             std::this_thread::yield();
     }
     BOOST_TEST(listed(control, "value") == 0);
+}
+
+BOOST_AUTO_TEST_CASE(unit_of_an_expired_permit_reaches_the_next_waiter)
+{
+    // The waiters learn of the end of the permit, which is earlier than all others by minutes.
+    const redis_server redis;
+    const server_process server(waiting_server(redis, "?lease=3600s&claim_lease=600s"));
+    create_empty(server.address());
+    http_client control(server.address());
+    http_client first(server.address());
+    http_client second(server.address());
+    first.send(request_text("POST", "/semaphore/down", R"({"name":"a","wait":600,"lease":1})"));
+    while (listed(control, "waiters") != 1)
+        std::this_thread::yield();
+    wait_for_unit(second, control, 2);
+    up(control, 1);
+    BOOST_TEST(first.receive().status == 200);
+    BOOST_TEST(second.receive().status == 200);
+}
+
+BOOST_AUTO_TEST_CASE(unit_that_a_stopped_server_was_granted_reaches_the_next_waiter)
+{
+    const redis_server redis;
+    const server_process stopped(waiting_server(redis, "?lease=3600s"));
+    const server_process running(waiting_server(redis, "?lease=3600s"));
+    create_empty(running.address());
+    http_client control(running.address());
+    http_client first(stopped.address());
+    http_client second(running.address());
+    wait_for_unit(first, control, 1);
+    wait_for_unit(second, control, 2);
+    stopped.signal(SIGSTOP);
+    up(control, 1);
+    BOOST_TEST(second.receive().status == 200);
+    stopped.signal(SIGCONT);
 }
 
 BOOST_AUTO_TEST_CASE(no_hang_up_over_redis_swallows_a_unit)

@@ -352,9 +352,24 @@ void simulation_world::deliver(const link_pointer& line, const std::string& text
                      if (later.connection != line)
                          return;
                      log("client ", line->client, ": gets the message ", text);
+                     note_deadline(later, text);
                      machine(line->client).received(local(later), text);
                  });
        });
+}
+
+/// A waiter may have learned of an earlier end of a lease.
+void simulation_world::note_deadline(client& who, std::string_view text) const
+{
+    const auto told = parse_message(text);
+    if (!told || told->what != message::kind::due)
+        return;
+    const auto found = who.sections.find(told->id.sequence);
+    if (found == who.sections.end())
+        return;
+    const auto known = who.lease_ends.find(found->second.lock);
+    if (known != who.lease_ends.end())
+        known->second = std::min(known->second, told->deadline - server_offset_);
 }
 
 /// The lock of a command for one lock.

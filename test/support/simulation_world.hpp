@@ -250,6 +250,7 @@ private:
     void send(std::size_t index, const sent_command& what);
     void execute(const link_pointer& line, const sent_command& what);
     void reply(const link_pointer& line, const sent_command& what, redis_reply answer);
+    void note_deadline(client& who, std::string_view text) const;
     void note_place(std::size_t index, redis::detail::attempt_id id,
                     const redis::detail::script_answer& told);
     void publish();

@@ -185,8 +185,8 @@ std::optional<message> parse_message(std::string_view text)
 {
     message result;
     // In the order of message::kind.
-    constexpr std::array<std::string_view, 6> kinds{"grant", "lost",       "released",
-                                                    "unmet", "impossible", "missing"};
+    constexpr std::array<std::string_view, 7> kinds{"grant",      "lost",    "released", "unmet",
+                                                    "impossible", "missing", "due"};
     const auto what = std::ranges::find(kinds, next_word(text));
     if (what == kinds.end())
         return std::nullopt;
@@ -195,7 +195,9 @@ std::optional<message> parse_message(std::string_view text)
     if (!id || !parse_number(next_word(text), result.fence))
         return std::nullopt;
     result.id = *id;
-    if (result.what == message::kind::grant && !parse_number(next_word(text), result.deadline))
+    const bool has_deadline =
+        result.what == message::kind::grant || result.what == message::kind::due;
+    if (has_deadline && !parse_number(next_word(text), result.deadline))
         return std::nullopt;
     if (!parse_number(next_word(text), result.now))
         return std::nullopt;

@@ -195,6 +195,8 @@ struct message
         impossible,
         /// For a pool of a directory: it was removed.
         missing,
+        /// For a pool: the first lease ends earlier than it did.
+        due,
     };
 
     kind what = kind::grant;

@@ -144,6 +144,16 @@ void protocol_client::received(local_time now, std::string_view text)
                      is_missing ? attempt_failure::missing : attempt_failure::impossible);
         return;
     }
+    if (incoming->what == message::kind::due)
+    {
+        script_answer known;
+        known.now = incoming->now;
+        known.deadline = incoming->deadline;
+        const local_time ends = now_ + local_time(known.deadline - known.now);
+        if (found != attempts_.end() && ends < locks_.at(found->second.lock).nudge_at)
+            arm_nudge(found->second.lock, known);
+        return;
+    }
     if (incoming->what == message::kind::lost)
     {
         if (found != attempts_.end() && found->second.current == phase::held &&

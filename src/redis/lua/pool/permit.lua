@@ -15,7 +15,8 @@ if not s then return why end
 expire_grants(s)
 local what, id, status = ARGV[8], ARGV[9], 'ok'
 if what == 'free' then id = redis.call('ZRANGEBYSCORE', s.permits, id, id, 'LIMIT', 0, 1)[1] or '' end
-local units, fence, _, _, lease, client = holding(s, id)
+local units, fence, _, ends, lease, client = holding(s, id)
+s.ended = ends
 if not lease then
   if not is_repeated() then status = 'unheld' end
 elseif what == 'renew' then

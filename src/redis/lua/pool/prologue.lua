@@ -99,10 +99,27 @@ local function merge(s)
   if s.capacity == event_capacity and not s.head and available > 1 then s.outside = s.outside + available - 1 end
 end
 
+-- Informs waiters of the first deadline if this script has made it an earlier one: they would send their nudges at the
+-- former one. `ended` is the deadline of a lease that this script has ended or replaced. Four waiters at the front of
+-- the queue are informed, and four at its end, which wait the longest, because some of them may be disconnected.
+local function inform(s)
+  if not s.head or not s.earliest or s.ended and s.ended <= s.earliest then return end
+  if tonumber(redis.call('ZRANGE', s.holders, 0, 0, 'WITHSCORES')[2]) ~= s.earliest then return end
+  local informed = {}
+  for _, first in ipairs({0, -4}) do
+    for _, id in ipairs(redis.call('ZRANGE', s.queue, first, first + 3)) do
+      local message = 'due ' .. id .. ' 0 ' .. text(s.earliest) .. ' ' .. text(s.now)
+      if not informed[channel(id)] then redis.pcall('PUBLISH', channel(id), message) end
+      informed[channel(id)] = true
+    end
+  end
+end
+
 -- Writes the state. A pool is kept for ever if its units outside differ from the initial number, because no lease
 -- restores them. Then the keys of its waiters and holders are kept, too: if these keys expired, the hash would keep the
 -- fields of the waiters and holders.
 local function save(s, lease, idle)
+  inform(s)
   merge(s)
   if s.fresh and s.held == 0 and s.outside == s.origin and not s.head and not s.created then return end
   local ttl, forever = math.max(lease, math.min(s.claim, longest_lease)) + idle, s.outside ~= s.origin
@@ -146,11 +163,17 @@ local function agrees(s, capacity, how)
   return s.capacity == capacity or how == 'adopt' or s.origin < 0 and (how == 'agreed' or s.origin == -capacity)
 end
 
+-- Notes the end of a lease that this script has started, see inform().
+local function note_deadline(s, deadline)
+  s.earliest = math.min(s.earliest or deadline, deadline)
+end
+
 local function grant_to(s, id, units, seen)
   s.fence = math.max(s.fence + 1, s.now, seen + 1)
   if s.held == 0 then s.new[#s.new + 1] = s.holders end
   s.given, s.held = s.fence, s.held + units
   hold(s, id, units, s.fence, 0, s.now + s.claim * 1000)
+  note_deadline(s, s.now + s.claim * 1000)
 end
 
 -- Whether an id is that of a permit, see issue(). The id of an attempt contains the number of a connection.
@@ -230,6 +253,7 @@ local function issue(s, id, units, fence, lease, client)
   redis.call('HSET', s.key, 'h ' .. id, format('%d %d 0 %d ', units, fence, lease) .. client)
   redis.call('ZADD', s.holders, text(s.now + lease * 1000), id)
   redis.call('ZADD', s.permits, text(fence), id)
+  note_deadline(s, s.now + lease * 1000)
 end
 
 -- Returns the time at which a call of a directory was executed before, or false. The ARGV of such a call begin with

@@ -43,7 +43,7 @@ if not s then return why end
 local kept, heir, span, client = string.match(ARGV[11] or '', '^(%d+) (%S+) (%d+) (.*)$')
 local result
 for id in string.gmatch(ARGV[2], '[^,]+') do
-  local units, its, left = holding(s, id)
+  local units, its, left, ends = holding(s, id)
   if its == fence then
     -- These commands come first, because they fail if the key has another type.
     if slot ~= '' then
@@ -51,6 +51,7 @@ for id in string.gmatch(ARGV[2], '[^,]+') do
       if redis.call('ZADD', s.done, text(fence), slot) == 1 then s.noted = true end
     end
     drop(s, id, units)
+    s.ended = ends
     if heir then
       kept = math.min(kept, units)
       s.held = s.held + kept
