@@ -131,28 +131,33 @@ owner_token mutex_grant::disown() noexcept
     return token;
 }
 
-namespace {
-
-/// Releases a lock that a guard or a token held, and reports the result to a handler.
-void release_held(const std::shared_ptr<held_lock>& held, const listener& done)
+void release(grant& owned, const listener& done, section_changes changes)
 {
-    // The base of an upgrade is released first, so that both are released when the handler runs.
-    grant(held->base).unlock();
-    if (!held->end())
-        done->complete(turnstile::errc::lost);
-    else if (!held->lock->core->post([held, done](session_engine& engine)
-                                     { engine.release(held, done); }))
-        done->complete(errc::session_closed);
+    const auto post_release = [&](const std::shared_ptr<held_lock>& held)
+    {
+        // The base of an upgrade is released first, so that both are released when the handler runs.
+        const bool posted = held->lock->core->post(
+            [held, done, changes = std::move(changes)](session_engine& engine) mutable
+            {
+                if (held->base)
+                    engine.release(held->base, nullptr);
+                engine.release(held, done, std::move(changes));
+            });
+        if (held->base)
+            held->base->end();
+        const bool was_held = held->end();
+        if (!posted)
+            done->complete(was_held ? make_error_code(errc::session_closed)
+                                    : make_error_code(turnstile::errc::lost));
+    };
+    consume(owned, owned.detach(), post_release);
 }
 
-}  // namespace
-
-void grant::start_unlock(const std::shared_ptr<held_lock>& held,
-                         erased_handler<void(error_code)> handler)
+void grant::start_unlock(grant& owned, erased_handler<void(error_code)> handler)
 {
     const auto done = std::make_shared<completion<error_code>>(std::move(handler));
-    if (held)
-        release_held(held, done);
+    if (owned)
+        release(owned, done);
     else
         done->complete(turnstile::errc::empty_guard);
 }
@@ -161,8 +166,8 @@ void start_leave(const std::shared_ptr<lock_handle>& lock, owner_token owner, do
 {
     const auto done = std::make_shared<completion<error_code>>(std::move(handler));
     owner_token expected;
-    if (const auto held = lock->take(owner, expected))
-        release_held(held, done);
+    if (grant owned(lock->take(owner, expected)); owned)
+        release(owned, done);
     else
         done->complete(turnstile::errc::not_owner);
 }

@@ -45,32 +45,48 @@ public:
     [[nodiscard]] std::shared_ptr<permit_share> split(std::int64_t units)
     {
         auto result = std::make_shared<permit_share>(executor_);
-        while (units > 0)
+        // The units stay here until all of them are added, because that may throw.
+        for (auto last = parts_.rbegin(); units > 0; ++last)
         {
-            part& last = parts_.back();
-            const std::int64_t moved = std::min(units, last.units);
-            result->add({last.held, moved});
+            const std::int64_t moved = std::min(units, last->units);
+            result->add({last->held, moved});
             units -= moved;
-            last.units -= moved;
-            if (last.units == 0)
+        }
+        for (const part& moved : result->parts_)
+        {
+            parts_.back().units -= moved.units;
+            if (parts_.back().units == 0)
                 parts_.pop_back();
         }
         return result;
     }
 
+    /// If this throws, the other share keeps the rest.
     void merge(permit_share& other)
     {
-        for (part& each : std::exchange(other.parts_, {}))
+        auto next = other.parts_.begin();
+        try
         {
-            const auto same = std::ranges::find(parts_, each.held, &part::held);
-            if (same == parts_.end())
-                add(std::move(each));
-            else
-                same->units += each.units;
+            for (; next != other.parts_.end(); ++next)
+            {
+                const auto same = std::ranges::find(parts_, next->held, &part::held);
+                if (same == parts_.end())
+                    add(*next);
+                else
+                    same->units += next->units;
+            }
         }
+        catch (...)
+        {
+            other.parts_.erase(other.parts_.begin(), next);
+            throw;
+        }
+        other.parts_.clear();
     }
 
     [[nodiscard]] const std::vector<part>& parts() const noexcept { return parts_; }
+
+    void remove_last() noexcept { parts_.pop_back(); }
 
     void report_loss() override { held_lock::emit_lost(*executor_, weak_from_this()); }
 
@@ -86,20 +102,32 @@ private:
 
 namespace {
 
-/// Releases a part, or makes it permanently unavailable, and reports the result to a handler.
+/// Releases a part, or makes it permanently unavailable, and reports the result to a handler. If this throws, it has no
+/// effect.
 void release_part(const permit_share::part& part, bool stays_outside, const listener& done)
 {
     const std::shared_ptr<held_lock>& held = part.held;
     const bool is_rest = held->subtract_units(part.units, stays_outside) == 0;
-    const bool is_held = is_rest ? held->end() : held->valid();
-    const bool posted = is_held && held->lock->core->post(
-                                       [held, done, is_rest](session_engine& engine)
-                                       {
-                                           if (is_rest)
-                                               engine.release(held, done);
-                                           else
-                                               engine.shrink(held, done);
-                                       });
+    const bool is_held = is_rest ? !held->is_over() : held->valid();
+    bool posted = false;
+    try
+    {
+        posted = is_held && held->lock->core->post(
+                                [held, done, is_rest](session_engine& engine)
+                                {
+                                    if (is_rest)
+                                        engine.release(held, done);
+                                    else
+                                        engine.shrink(held, done);
+                                });
+    }
+    catch (...)
+    {
+        held->subtract_units(-part.units, stays_outside);
+        throw;
+    }
+    if (is_rest)
+        held->end();
     if (done && !posted)
         done->complete(is_held ? make_error_code(errc::session_closed)
                                : make_error_code(turnstile::errc::lost));
@@ -143,12 +171,13 @@ private:
 
 permit_grant::permit_grant(grant granted)
 {
-    if (auto held = granted.detach())
-    {
-        share_ = std::make_shared<permit_share>(held->loss->executor);
-        const std::int64_t units = held->count().held;
-        share_->add({std::move(held), units});
-    }
+    if (!granted)
+        return;
+    // If this throws, the destructor of `granted` releases the units.
+    const std::shared_ptr<held_lock> held = granted.share();
+    share_ = std::make_shared<permit_share>(held->loss->executor);
+    share_->add({held, held->count().held});
+    static_cast<void>(granted.detach());
 }
 
 std::ptrdiff_t permit_grant::count() const noexcept
@@ -202,13 +231,11 @@ void permit_grant::merge(permit_grant&& other)
 {
     if (share_ == other.share_)
         return;
-    const auto theirs = std::exchange(other.share_, nullptr);
-    if (!theirs)
-        return;
-    if (share_)
-        share_->merge(*theirs);
-    else
-        share_ = theirs;
+    if (!share_)
+        share_ = other.share_;
+    else if (other.share_)
+        share_->merge(*other.share_);
+    other.share_ = nullptr;
 }
 
 void permit_grant::forget() noexcept
@@ -225,22 +252,27 @@ void permit_grant::release() noexcept
             release_part(part, false, nullptr);
 }
 
-void permit_grant::start_release(const std::shared_ptr<permit_share>& share,
-                                 erased_handler<void(error_code)> handler)
+void permit_grant::start_release(permit_grant& owned, erased_handler<void(error_code)> handler)
 {
-    const std::size_t parts = share ? share->parts().size() : 0;
+    const std::size_t parts = owned.share_ ? owned.share_->parts().size() : 0;
+    listener single;
+    std::shared_ptr<joint_release> whole;
     if (parts < 2)
+        single = std::make_shared<completion<error_code>>(std::move(handler));
+    else
+        whole = std::make_shared<joint_release>(parts, std::move(handler));
+    if (parts == 0)
     {
-        const auto done = std::make_shared<completion<error_code>>(std::move(handler));
-        if (parts == 0)
-            done->complete(turnstile::errc::empty_guard);
-        else
-            release_part(share->parts().front(), false, done);
+        single->complete(turnstile::errc::empty_guard);
         return;
     }
-    const auto whole = std::make_shared<joint_release>(parts, std::move(handler));
-    for (const auto& part : share->parts())
-        release_part(part, false, joint_release::part_of(whole));
+    const auto release_all = [&](const std::shared_ptr<permit_share>& share)
+    {
+        for (; !share->parts().empty(); share->remove_last())
+            release_part(share->parts().back(), false,
+                         single ? single : joint_release::part_of(whole));
+    };
+    consume(owned, std::exchange(owned.share_, nullptr), release_all);
 }
 
 void permit_grant::start_keep(permit_grant owned, std::string_view key, std::string heir,
@@ -265,16 +297,23 @@ void permit_grant::start_keep(permit_grant owned, std::string_view key, std::str
         done->complete(turnstile::errc::invalid_count);
         return;
     }
-    owned.share_ = nullptr;
     if (heir.empty())
-        return release_part(part, true, done);
-    held->subtract_units(part.units, false);
+    {
+        release_part(part, true, done);
+        owned.share_ = nullptr;
+        return;
+    }
     heir = std::to_string(part.units) + ' ' + heir;
-    if (!held->end())
-        done->complete(turnstile::errc::lost);
-    else if (!held->lock->core->post([held, heir = std::move(heir), done](session_engine& engine)
-                                     { engine.bequeath(held, heir, done); }))
-        done->complete(errc::session_closed);
+    const bool is_held = !held->is_over();
+    const bool posted = is_held && held->lock->core->post(
+                                       [held, heir = std::move(heir), done](session_engine& engine)
+                                       { engine.bequeath(held, heir, done); });
+    owned.share_ = nullptr;
+    held->subtract_units(part.units, false);
+    held->end();
+    if (!posted)
+        done->complete(is_held ? make_error_code(errc::session_closed)
+                               : make_error_code(turnstile::errc::lost));
 }
 
 // --- operations ---------------------------------------------------------------------------------

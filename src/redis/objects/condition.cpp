@@ -36,15 +36,21 @@ void start_wait(const std::shared_ptr<condition_handle>& condition, grant& guard
                                                             std::move(handler));
     operation->condition = condition;
     operation->changes = std::move(changes);
-    error_code error = check_wait(*condition, guard);
-    if (!error)
+    if (const error_code error = check_wait(*condition, guard))
     {
-        operation->releases = guard.detach();
-        if (operation->releases->end())
-            return start(operation);
-        error = turnstile::errc::lost;
+        operation->done.complete(error, grant());
+        return;
     }
-    operation->done.complete(error, grant());
+    consume(guard, guard.detach(),
+            [&](const std::shared_ptr<held_lock>& held)
+            {
+                operation->releases = held;
+                if (held->is_over())
+                    operation->done.complete(turnstile::errc::lost, grant());
+                else
+                    start(operation);
+                held->end();
+            });
 }
 
 void start_notify(const std::shared_ptr<condition_handle>& condition, bool all,

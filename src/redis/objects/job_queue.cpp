@@ -166,31 +166,40 @@ void start_next(const std::shared_ptr<job_queue_handle>& queue, hold_handler han
     start(std::make_shared<waiting_worker>(queue, nullptr, std::move(handler)));
 }
 
-void start_finish_and_next(const std::shared_ptr<held_job>& held, hold_handler handler)
+void start_finish_and_next(job_hold& hold, hold_handler handler)
 {
-    if (!held)
+    if (hold.is_empty())
     {
         completion<error_code, job_hold>(std::move(handler))
             .complete(turnstile::errc::empty_guard, {});
         return;
     }
-    held->end();
-    start(std::make_shared<waiting_worker>(held->queue, held, std::move(handler)));
+    consume(hold, hold.take(),
+            [&](const std::shared_ptr<held_job>& held)
+            {
+                start(std::make_shared<waiting_worker>(held->queue, held, std::move(handler)));
+                held->end();
+            });
 }
 
-void start_end(const std::shared_ptr<held_job>& held, attempt_end how, std::string error,
-               answer_handler handler)
+void start_end(job_hold& hold, attempt_end how, std::string error, answer_handler handler)
 {
     const auto done = std::make_shared<job_call::done_type>(std::move(handler));
-    if (!held)
+    if (hold.is_empty())
     {
         done->complete(turnstile::errc::empty_guard, {});
         return;
     }
-    held->end();
-    if (!held->queue->core->post([held, how, error = std::move(error), done](session_engine& engine)
-                                 { engine.end_job(held, how, error, done); }))
-        done->complete(errc::session_closed, {});
+    const auto post_end = [&](const std::shared_ptr<held_job>& held)
+    {
+        const bool posted = held->queue->core->post(
+            [held, how, error = std::move(error), done](session_engine& engine)
+            { engine.end_job(held, how, error, done); });
+        held->end();
+        if (!posted)
+            done->complete(errc::session_closed, {});
+    };
+    consume(hold, hold.take(), post_end);
 }
 
 void start_push(const std::shared_ptr<job_queue_handle>& queue, error_code error,

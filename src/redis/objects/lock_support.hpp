@@ -9,6 +9,7 @@
 #include <memory>
 #include <string_view>
 #include <turnstile/redis/async_mutex.hpp>
+#include <utility>
 
 #include "redis/protocol/protocol_client.hpp"
 #include "redis/session/session_engine.hpp"
@@ -30,6 +31,26 @@ void check_name(std::string_view name);
 
 /// Passes an operation to the session, and connects it to its cancellation slot.
 void start(const std::shared_ptr<lock_operation>& operation);
+
+/// Starts an operation that ends what was detached from @p owner. If that throws, the owner holds it again: otherwise,
+/// the session would renew it for ever. The owner is emptied first, because the operation may complete on another thread
+/// before @p start returns.
+template <class Owner, class Held, class Start>
+void consume(Owner& owner, std::shared_ptr<Held> held, Start start)
+{
+    try
+    {
+        start(held);
+    }
+    catch (...)
+    {
+        owner = Owner(std::move(held));
+        throw;
+    }
+}
+
+/// Releases what a guard or a token held, and reports the result to a handler. If this throws, the grant keeps the lock.
+void release(grant& owned, const listener& done, section_changes changes = {});
 
 }  // namespace turnstile::redis::detail
 

@@ -171,15 +171,10 @@ void section_grant::start_commit(done_handler handler)
         changes = section_changes();
         changes.has_failed = true;
     }
-    const auto held = granted_.detach();
-    if (!held)
+    if (granted_)
+        release(granted_, done, std::move(changes));
+    else
         done->complete(turnstile::errc::empty_guard);
-    else if (!held->end())
-        done->complete(turnstile::errc::lost);
-    else if (!held->lock->core->post(
-                 [held, done, changes = std::move(changes)](session_engine& engine) mutable
-                 { engine.release(held, done, std::move(changes)); }))
-        done->complete(errc::session_closed);
 }
 
 }  // namespace turnstile::redis::detail

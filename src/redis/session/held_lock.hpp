@@ -161,8 +161,7 @@ public:
 
     [[nodiscard]] bool valid() const noexcept
     {
-        return !is_over_.load(std::memory_order_acquire) && boot_time() < expires() &&
-               (!base || base->valid());
+        return !is_over() && boot_time() < expires() && (!base || base->valid());
     }
 
     [[nodiscard]] local_time expires() const noexcept
@@ -174,7 +173,7 @@ public:
     /// longer held.
     [[nodiscard]] lease_clock::time_point expires_at() const noexcept
     {
-        if (is_over_.load(std::memory_order_acquire))
+        if (is_over())
             return {};
         const lease_clock::time_point end(expires());
         return base ? std::min(end, base->expires_at()) : end;
@@ -184,6 +183,8 @@ public:
     {
         expires_.store(expires.count(), std::memory_order_relaxed);
     }
+
+    [[nodiscard]] bool is_over() const noexcept { return is_over_.load(std::memory_order_acquire); }
 
     /// Marks the lock as no longer held. Returns whether it was held until now.
     bool end() noexcept { return !is_over_.exchange(true, std::memory_order_acq_rel); }

@@ -100,16 +100,14 @@ private:
         void operator()(Handler&& handler) const
         {
             const auto executor = get_executor();
-            start_unlock(std::exchange(owned_->held_, nullptr),
-                         {std::forward<Handler>(handler), executor});
+            start_unlock(*owned_, {std::forward<Handler>(handler), executor});
         }
 
     private:
         grant* owned_;
     };
 
-    static void start_unlock(const std::shared_ptr<held_lock>& held,
-                             erased_handler<void(error_code)> handler);
+    static void start_unlock(grant& owned, erased_handler<void(error_code)> handler);
 
     std::shared_ptr<held_lock> held_;
 };
@@ -218,7 +216,8 @@ struct section_changes
     bool has_failed = false;
 };
 
-/// Releases what a grant holds, waits on the condition no longer than the limit, and completes with the next grant.
+/// Releases what a grant holds, waits on the condition no longer than the limit, and completes with the next grant. If
+/// this throws, the grant keeps its lock.
 void start_wait(const std::shared_ptr<condition_handle>& condition, grant& guard, time_limit limit,
                 lock_handler handler, section_changes changes = {});
 

@@ -94,12 +94,11 @@ void forget(const std::shared_ptr<job_queue_handle>& queue) noexcept;
 /// Waits for a job.
 void start_next(const std::shared_ptr<job_queue_handle>& queue, hold_handler handler);
 
-/// Finishes a job and waits for the next one. @p held may be null.
-void start_finish_and_next(const std::shared_ptr<held_job>& held, hold_handler handler);
+/// Finishes a job and waits for the next one. If this throws, the hold keeps the job.
+void start_finish_and_next(job_hold& hold, hold_handler handler);
 
-/// Ends an attempt. @p held may be null.
-void start_end(const std::shared_ptr<held_job>& held, attempt_end how, std::string error,
-               answer_handler handler);
+/// Ends an attempt. If this throws, the hold keeps the job.
+void start_end(job_hold& hold, attempt_end how, std::string error, answer_handler handler);
 
 /// Adds a job, unless @p error is set. The payload is text.
 void start_push(const std::shared_ptr<job_queue_handle>& queue, error_code error,
@@ -290,7 +289,7 @@ public:
     {
         const auto executor = get_executor();
         start_end(
-            hold_->take(), how, std::move(error),
+            *hold_, how, std::move(error),
             {resultless_handler<std::decay_t<Handler>>(std::forward<Handler>(handler)), executor});
     }
 
@@ -298,9 +297,9 @@ public:
     void operator()(Handler&& handler, Map map) const
     {
         const auto executor = get_executor();
-        start_finish_and_next(hold_->take(), {mapped_handler<std::decay_t<Handler>, Map>(
-                                                  std::forward<Handler>(handler), std::move(map)),
-                                              executor});
+        start_finish_and_next(*hold_, {mapped_handler<std::decay_t<Handler>, Map>(
+                                           std::forward<Handler>(handler), std::move(map)),
+                                       executor});
     }
 
 private:

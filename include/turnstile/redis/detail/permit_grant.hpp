@@ -31,6 +31,11 @@ public:
     /// Holds all units of a grant.
     explicit permit_grant(grant granted);
 
+    explicit permit_grant(std::shared_ptr<permit_share> share) noexcept
+        : share_(std::move(share))
+    {
+    }
+
     permit_grant(permit_grant&& other) noexcept = default;
     permit_grant& operator=(permit_grant&& other) noexcept
     {
@@ -85,21 +90,15 @@ private:
         void operator()(Handler&& handler) const
         {
             const auto executor = get_executor();
-            start_release(std::exchange(owned_->share_, nullptr),
-                          {std::forward<Handler>(handler), executor});
+            start_release(*owned_, {std::forward<Handler>(handler), executor});
         }
 
     private:
         permit_grant* owned_;
     };
 
-    static void start_release(const std::shared_ptr<permit_share>& share,
-                              erased_handler<void(error_code)> handler);
-
-    explicit permit_grant(std::shared_ptr<permit_share> share) noexcept
-        : share_(std::move(share))
-    {
-    }
+    /// If this throws, the permit keeps the units whose release has not started.
+    static void start_release(permit_grant& owned, erased_handler<void(error_code)> handler);
 
     std::shared_ptr<permit_share> share_;
 };

@@ -159,7 +159,8 @@ private:
         section_grant* owned_;
     };
 
-    /// Releases the grant and commits the changes, in one step; commits nothing if the lock was lost.
+    /// Releases the grant and commits the changes, in one step; commits nothing if the lock was lost. If this throws, the
+    /// section has failed, and its destructor releases the lock.
     void start_commit(done_handler handler);
 
     grant granted_;
