@@ -10,11 +10,14 @@
 #include <vector>
 
 #include "support/driven_gates.hpp"
+#include "support/heap_allocations.hpp"
 
 // The decisions of a client of events, latches and barriers.
 
 using namespace turnstile::redis::detail;
+using turnstile::test::counts_allocations;
 using turnstile::test::driven_gates;
+using turnstile::test::heap_allocations;
 using namespace std::chrono_literals;
 
 namespace {
@@ -118,6 +121,63 @@ BOOST_AUTO_TEST_CASE(a_message_for_another_gate_changes_nothing)
     BOOST_TEST(!machine.is_for_gates("grant abc#1.1 5 6 7"));
 }
 
+BOOST_AUTO_TEST_CASE(a_message_ends_the_waits_of_all_objects_with_its_key)
+{
+    gate_options options;
+    options.keys = keys();
+    const gate_id same = machine.open_gate(options);
+    const gate_id closed = machine.open_gate(options);
+    options.keys = gate_keys("t", "event", "other");
+    const gate_id other = machine.open_gate(options);
+    wait_on();
+    for (const gate_id each : {same, closed, other})
+    {
+        gate = each;
+        wait_on();
+    }
+    machine.close_gate(closed);
+    hear(200);
+    BOOST_TEST(ended() == "1:open 2:open 3:open");
+    hear(300);
+    BOOST_TEST(ended() == "");
+    machine.received(now, "open " + options.keys[0] + " 200");
+    BOOST_TEST(machine.is_idle());
+}
+
+BOOST_AUTO_TEST_CASE(the_answer_to_an_arrival_concerns_all_waiters_of_the_gate)
+{
+    wait_on();
+    // The message about the opening in between was lost.
+    begin(gate_call::arrive_and_wait);
+    answer("closed 200");
+    BOOST_TEST(ended() == "1:open");
+    hear(200);
+    BOOST_TEST(ended() == "");
+    // The server has forgotten the gate. So has the generation that the earlier waiter knows.
+    begin(gate_call::arrive_and_wait);
+    answer("closed 50");
+    hear(100);
+    BOOST_TEST(ended() == "2:open 3:open");
+}
+
+BOOST_AUTO_TEST_CASE(a_question_allocates_nothing_for_earlier_waiters)
+{
+    const auto allocations_of_a_wait = [this]
+    {
+        const std::size_t before = heap_allocations;
+        wait_on();
+        return heap_allocations - before;
+    };
+    for (int i = 0; i < 100; ++i)
+        wait_on();
+    const std::size_t few = allocations_of_a_wait();
+    for (int i = 0; i < 10'000; ++i)
+        wait_on();
+    // The deques of the test allocate a block now and then.
+    if (counts_allocations)
+        BOOST_TEST(allocations_of_a_wait() <= few + 10);
+}
+
 BOOST_AUTO_TEST_CASE(a_waiter_that_missed_a_message_asks_after_a_lease)
 {
     wait_on();
@@ -209,6 +269,18 @@ BOOST_AUTO_TEST_CASE(foreign_keys_end_the_wait)
     begin(gate_call::wait);
     answer("foreign");
     BOOST_TEST(ended() == "2:foreign");
+}
+
+BOOST_AUTO_TEST_CASE(a_permanently_refused_question_ends_the_waits_that_it_concerns)
+{
+    wait_on();
+    begin(gate_call::wait);
+    begin(gate_call::wait);
+    refuse("NOPERM");
+    BOOST_TEST(ended() == "1:refused 2:refused");
+    pass(100ms);
+    answer("open 100");
+    BOOST_TEST(ended() == "3:open");
 }
 
 BOOST_AUTO_TEST_CASE(a_damaged_gate_ends_the_wait)

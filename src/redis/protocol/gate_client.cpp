@@ -46,7 +46,8 @@ gate_client::gate_client(std::uint64_t nonce, std::string wake_prefix, std::int6
 
 gate_id gate_client::open_gate(gate_options options)
 {
-    gates_[++last_gate_].options = std::move(options);
+    gates_by_key_.emplace(options.keys[0], ++last_gate_);
+    gates_[last_gate_].options = std::move(options);
     return last_gate_;
 }
 
@@ -54,8 +55,14 @@ void gate_client::close_gate(gate_id id)
 {
     const auto found = gates_.find(id);
     found->second.closed = true;
-    if (found->second.requests == 0)
-        gates_.erase(found);
+    if (!found->second.is_used())
+        erase(found);
+}
+
+void gate_client::erase(std::map<gate_id, gate_state>::iterator gate)
+{
+    gates_by_key_.erase({gate->second.options.keys[0], gate->first});
+    gates_.erase(gate);
 }
 
 gate_request_id gate_client::begin(local_time now, gate_id gate, gate_call what,
@@ -63,7 +70,6 @@ gate_request_id gate_client::begin(local_time now, gate_id gate, gate_call what,
 {
     advance(now);
     gate_state& state = gates_.at(gate);
-    ++state.requests;
     request& it = requests_.emplace_hint(requests_.end(), ++last_request_, request())->second;
     it.id = last_request_;
     it.gate = gate;
@@ -72,14 +78,14 @@ gate_request_id gate_client::begin(local_time now, gate_id gate, gate_call what,
     if (what == gate_call::wait)
     {
         it.current = phase::asking;
-        state.waiters.insert(it.id);
-    }
-    else if (what != gate_call::read)
-        state.calls.begin(it.call, nonce_, it.id);
-    if (what == gate_call::wait)
+        state.asking.insert(it.id);
         send_ask(gate);
-    else
-        send_call(it);
+        return it.id;
+    }
+    state.callers.insert(it.id);
+    if (what != gate_call::read)
+        state.calls.begin(it.call, nonce_, it.id);
+    send_call(it);
     return it.id;
 }
 
@@ -138,6 +144,13 @@ void gate_client::end_cancelled(request& it)
         actions_.emplace_back(gate_ended{it.id, gate_result::cancelled, {}});
 }
 
+/// Ends waits. Each leaves the set, and the last one may remove the gate.
+void gate_client::end_all(const std::set<gate_request_id>& waiters, gate_result result)
+{
+    for (const gate_request_id id : std::set(waiters))
+        end(id, result);
+}
+
 void gate_client::end(gate_request_id id, gate_result result, std::string_view text)
 {
     const auto found = requests_.find(id);
@@ -150,13 +163,15 @@ void gate_client::end(gate_request_id id, gate_result result, std::string_view t
     if (it.awaited)
         actions_.emplace_back(gate_ended{id, result, std::string(text),
                                          is_about_keys ? gate->second.options.keys[0] : ""});
-    gate->second.waiters.erase(id);
+    gate->second.asking.erase(id);
+    gate->second.waiting.erase(id);
+    gate->second.callers.erase(id);
     requests_.erase(found);
-    if (--gate->second.requests != 0)
+    if (gate->second.is_used())
         return;
     timers_.set(timer::gate, gate->first, gate->second.due, never);
     if (gate->second.closed)
-        gates_.erase(gate);
+        erase(gate);
 }
 
 // --- commands -----------------------------------------------------------------------------------
@@ -202,19 +217,13 @@ void gate_client::send_call(request& it)
 void gate_client::send_ask(gate_id id)
 {
     gate_state& gate = gates_.at(id);
-    if (!is_connected_ || gate.asking)
+    if (!is_connected_ || gate.asked != 0)
         return;
-    gate.asking = true;
+    gate.asked = last_request_;
+    gate.seen = 0;
     timers_.set(timer::gate, id, gate.due, never);
-    const std::uint64_t number =
-        send(gate_operation::wait, id, gate,
-             word_list::of(wake_prefix_, channel(), words_of(gate.options)));
-    for (const gate_request_id waiter : gate.waiters)
-    {
-        request& each = requests_.at(waiter);
-        each.awaited_answer = number;
-        each.seen = 0;
-    }
+    send(gate_operation::wait, id, gate,
+         word_list::of(wake_prefix_, channel(), words_of(gate.options)));
 }
 
 std::uint64_t gate_client::send(gate_operation op, std::uint64_t whose, const gate_state& gate,
@@ -237,10 +246,10 @@ void gate_client::connected(local_time now, std::uint64_t incarnation)
     incarnation_ = incarnation;
     // Messages may have been missed, and the server does not know this connection yet.
     for (auto& [id, gate] : gates_)
-        if (!gate.waiters.empty())
+        if (gate.has_waiters())
             send_ask(id);
     for (auto& [id, each] : requests_)
-        if (!gates_.at(each.gate).waiters.contains(id))
+        if (gates_.at(each.gate).callers.contains(id))
             send_call(each);
 }
 
@@ -261,7 +270,7 @@ void gate_client::disconnected(local_time now)
     }
     for (auto& [id, gate] : gates_)
     {
-        gate.asking = false;
+        gate.asked = 0;
         timers_.set(timer::gate, id, gate.due, never);
     }
 }
@@ -300,7 +309,7 @@ void gate_client::answered(local_time now, std::uint64_t number, std::string_vie
     if (!sent)
         return;
     if (sent->op == gate_operation::wait)
-        return on_ask(sent->whose, number, *answer);
+        return on_ask(sent->whose, *answer);
     const auto found = requests_.find(sent->whose);
     if (found == requests_.end())
         return;
@@ -315,46 +324,57 @@ void gate_client::answered(local_time now, std::uint64_t number, std::string_vie
         on_call(it, *answer, sent->sent_at);
 }
 
-void gate_client::on_ask(gate_id id, std::uint64_t number, const gate_answer& answer)
+/// Returns the waiters that had begun when the command for all waiters was sent, which has no answer outstanding now.
+std::vector<gate_request_id> gate_client::take_asked(gate_state& gate)
+{
+    const auto last = gate.asking.upper_bound(std::exchange(gate.asked, 0));
+    return {gate.asking.begin(), last};
+}
+
+void gate_client::on_ask(gate_id id, const gate_answer& answer)
 {
     const auto found = gates_.find(id);
     if (found == gates_.end())
         return;
-    found->second.asking = false;
-    bool somebody_came_later = false;
-    for (const gate_request_id waiter : std::set(found->second.waiters))
-    {
-        request& it = requests_.at(waiter);
-        if (it.awaited_answer != number)
-        {
-            somebody_came_later = somebody_came_later || it.current == phase::asking;
-            continue;
-        }
-        it.awaited_answer = 0;
+    gate_state& gate = found->second;
+    const std::vector<gate_request_id> asked = take_asked(gate);
+    // After close_gate(), the end of the last request removes the gate.
+    if (answer.result != gate_result::closed)
+        end_all(gate.waiting, answer.result);
+    else
+        note_generation(gate, answer.generation);
+    for (const gate_request_id waiter : asked)
         if (answer.result != gate_result::closed)
             end(waiter, answer.result);
         else
-            wait_on(it, answer.generation);
-    }
-    // After close_gate(), the end of the last request has removed the gate.
+            wait_on(requests_.at(waiter), gate.seen);
     const auto still = gates_.find(id);
-    if (still == gates_.end() || still->second.waiters.empty())
+    if (still == gates_.end() || !still->second.has_waiters())
         return;
-    if (somebody_came_later)
+    if (!still->second.asking.empty())
         send_ask(id);
     else
         timers_.set(timer::gate, id, still->second.due, now_ + still->second.options.lease);
 }
 
-/// Lets a request wait. The gate was closed when the script ran, and had this generation.
-void gate_client::wait_on(request& it, std::int64_t generation)
+/// The gate was closed when a script ran, and had this generation. If it is a higher one, the gate has been open since
+/// the others began to wait. A lower one means that the server has forgotten the gate and created it anew.
+void gate_client::note_generation(gate_state& gate, std::int64_t generation)
 {
-    const bool was_waiting = std::exchange(it.current, phase::waiting) == phase::waiting;
-    // A lower generation means that the server has forgotten the gate and created it anew.
-    const bool was_opened = was_waiting && generation > it.generation;
-    if (was_opened || it.seen > generation)
+    if (std::exchange(gate.generation, generation) < generation)
+        end_all(gate.waiting, gate_result::open);
+}
+
+/// Lets a request wait, unless a message has reported a later generation than the answer.
+void gate_client::wait_on(request& it, std::int64_t seen)
+{
+    gate_state& gate = gates_.at(it.gate);
+    if (seen > gate.generation)
         return end(it.id, gate_result::open);
-    it.generation = generation;
+    it.current = phase::waiting;
+    gate.asking.erase(it.id);
+    gate.callers.erase(it.id);
+    gate.waiting.insert(it.id);
 }
 
 void gate_client::on_call(request& it, const gate_answer& answer, local_time sent)
@@ -364,10 +384,10 @@ void gate_client::on_call(request& it, const gate_answer& answer, local_time sen
     const bool waits = it.what == gate_call::arrive_and_wait && it.awaited;
     if (answer.result != gate_result::closed || !waits)
         return end(it.id, answer.result);
-    gate.waiters.insert(it.id);
-    if (gate.due == never && !gate.asking)
+    if (gate.due == never && gate.asked == 0)
         timers_.set(timer::gate, it.gate, gate.due, sent + gate.options.lease);
-    wait_on(it, answer.generation);
+    note_generation(gate, answer.generation);
+    wait_on(it, it.seen);
 }
 
 void gate_client::on_meet(request& it, const gate_answer& answer, local_time sent)
@@ -418,7 +438,7 @@ void gate_client::refused(local_time now, std::uint64_t number, std::string_view
     if (!sent)
         return;
     if (sent->op == gate_operation::wait)
-        return on_refused_ask(sent->whose, number, text);
+        return on_refused_ask(sent->whose, text);
     const auto found = requests_.find(sent->whose);
     // While an arrival is being withdrawn, only the answer to the withdrawal counts.
     if (found == requests_.end() || found->second.awaited_answer != number)
@@ -432,22 +452,18 @@ void gate_client::refused(local_time now, std::uint64_t number, std::string_view
     timers_.set(timer::request, it.id, it.due, now_ + retry_interval);
 }
 
-void gate_client::on_refused_ask(gate_id id, std::uint64_t number, std::string_view text)
+void gate_client::on_refused_ask(gate_id id, std::string_view text)
 {
     const auto found = gates_.find(id);
     if (found == gates_.end())
         return;
-    found->second.asking = false;
-    const bool again = is_transient(text);
-    for (const gate_request_id waiter : std::set(found->second.waiters))
-        if (request& each = requests_.at(waiter); each.awaited_answer == number)
-        {
-            each.awaited_answer = 0;
-            if (!again)
-                end(waiter, refusal_of(each), text);
-        }
+    std::vector<gate_request_id> ending = take_asked(found->second);
+    ending.insert(ending.begin(), found->second.waiting.begin(), found->second.waiting.end());
+    if (!is_transient(text))
+        for (const gate_request_id waiter : ending)
+            end(waiter, refusal_of(requests_.at(waiter)), text);
     const auto still = gates_.find(id);
-    if (still != gates_.end() && !still->second.waiters.empty())
+    if (still != gates_.end() && still->second.has_waiters())
         timers_.set(timer::gate, id, still->second.due, now_ + retry_interval);
 }
 
@@ -464,21 +480,28 @@ void gate_client::received(local_time now, std::string_view text)
     std::int64_t generation = 0;
     if (space == text.size() || !parse_number(text.substr(space + 1), generation))
         return;
-    const std::string_view key = text.substr(0, space);
-    std::vector<gate_request_id> meant;
-    for (const auto& [id, each] : requests_)
-        if (gates_.at(each.gate).options.keys[0] == key)
-            meant.push_back(id);
-    for (const gate_request_id id : meant)
+    const std::string key(text.substr(0, space));
+    for (auto at = gates_by_key_.lower_bound({key, 0});
+         at != gates_by_key_.end() && at->first == key;)
+        // The end of its last request may remove the gate.
+        heard(gates_.at((at++)->second), generation);
+}
+
+/// A message has reported a generation of a gate.
+void gate_client::heard(gate_state& gate, std::int64_t generation)
+{
+    gate.seen = std::max(gate.seen, generation);
+    const std::set callers = gate.callers;
+    if (generation > gate.generation)
+        end_all(gate.waiting, gate_result::open);
+    for (const gate_request_id id : callers)
     {
         request& it = requests_.at(id);
-        if (it.current == phase::calling || it.current == phase::asking)
+        if (it.current == phase::calling)
             it.seen = std::max(it.seen, generation);
         if (it.current != phase::waiting || generation <= it.generation)
             continue;
-        if (it.what != gate_call::meet)
-            end(id, gate_result::open);
-        else if (now_ < it.counts_until)
+        if (now_ < it.counts_until)
         {
             // A repetition of the arrival may be in flight, and arrive late.
             if (it.awaited_answer == 0)

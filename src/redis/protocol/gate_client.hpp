@@ -181,7 +181,7 @@ public:
     [[nodiscard]] std::vector<gate_action> take_actions() { return std::exchange(actions_, {}); }
 
     /// Whether a gate has requests.
-    [[nodiscard]] bool is_used(gate_id id) const { return gates_.at(id).requests != 0; }
+    [[nodiscard]] bool is_used(gate_id id) const { return gates_.at(id).is_used(); }
 
     /// The latest time for the next @ref tick; nothing if there are no timers.
     [[nodiscard]] std::optional<local_time> next_tick() const { return timers_.next(); }
@@ -216,12 +216,12 @@ private:
         named_call call;
         // Whether the server may know the request.
         bool sent = false;
-        // The command in flight: the request's own, or the one for all waiters of the gate.
+        // The request's own command in flight.
         std::uint64_t awaited_answer = 0;
-        // For a waiter, the generation that has to end; with a command in flight, the latest generation
-        // reported meanwhile.
-        std::int64_t generation = 0;
+        // With a command in flight: the latest generation reported meanwhile.
         std::int64_t seen = 0;
+        // For an arrival at a barrier: the generation that has to end.
+        std::int64_t generation = 0;
         // For an arrival, the time until which it certainly counts.
         local_time counts_until{};
         local_time due = never;
@@ -231,12 +231,22 @@ private:
     {
         gate_options options;
         bool closed = false;
-        std::size_t requests = 0;
         call_names calls;
-        // Whether a command for all waiters is in flight.
-        bool asking = false;
-        std::set<gate_request_id> waiters;
+        // The requests in the phase `asking`; those that wait, except for arrivals at a barrier; and all others, which
+        // have commands of their own.
+        std::set<gate_request_id> asking;
+        std::set<gate_request_id> waiting;
+        std::set<gate_request_id> callers;
+        // With a command for all waiters in flight: the newest request that was begun before; otherwise 0.
+        gate_request_id asked = 0;
+        // With such a command in flight: the latest generation reported meanwhile.
+        std::int64_t seen = 0;
+        // The generation that has to end for `waiting`.
+        std::int64_t generation = 0;
         local_time due = never;
+
+        [[nodiscard]] bool has_waiters() const { return !asking.empty() || !waiting.empty(); }
+        [[nodiscard]] bool is_used() const { return has_waiters() || !callers.empty(); }
     };
 
     struct unanswered_command
@@ -262,16 +272,21 @@ private:
                        word_list arguments, bool withdraws = false);
     [[nodiscard]] std::string channel() const;
 
-    void on_ask(gate_id id, std::uint64_t number, const gate_answer& answer);
+    void on_ask(gate_id id, const gate_answer& answer);
     void on_call(request& it, const gate_answer& answer, local_time sent);
     void on_meet(request& it, const gate_answer& answer, local_time sent);
     void on_withdraw(request& it, const gate_answer& answer);
-    void on_refused_ask(gate_id id, std::uint64_t number, std::string_view text);
-    void wait_on(request& it, std::int64_t generation);
+    void on_refused_ask(gate_id id, std::string_view text);
+    [[nodiscard]] static std::vector<gate_request_id> take_asked(gate_state& gate);
+    void note_generation(gate_state& gate, std::int64_t generation);
+    void wait_on(request& it, std::int64_t seen);
+    void heard(gate_state& gate, std::int64_t generation);
+    void erase(std::map<gate_id, gate_state>::iterator gate);
 
     void withdraw(request& it);
     void end_cancelled(request& it);
     [[nodiscard]] static gate_result refusal_of(const request& it);
+    void end_all(const std::set<gate_request_id>& waiters, gate_result result);
     void end(gate_request_id id, gate_result result, std::string_view text = {});
     void advance(local_time now);
 
@@ -284,6 +299,8 @@ private:
     gate_id last_gate_ = 0;
     gate_request_id last_request_ = 0;
     std::map<gate_id, gate_state> gates_;
+    // The gates by their first keys, which messages name.
+    std::set<std::pair<std::string, gate_id>> gates_by_key_;
     std::map<gate_request_id, request> requests_;
     unanswered_list<unanswered_command> unanswered_;
     timer_queue<timer> timers_;
