@@ -285,12 +285,66 @@ BOOST_FIXTURE_TEST_CASE(a_closed_lock_continues_what_its_last_command_has_left, 
     BOOST_TEST(!machine.next_tick());
 }
 
-BOOST_FIXTURE_TEST_CASE(the_nudge_of_a_closed_lock_ends_with_its_connection, closed_lock)
+BOOST_FIXTURE_TEST_CASE(the_nudge_of_a_closed_lock_is_repeated_over_the_next_connection,
+                        closed_lock)
 {
     disconnect();
+    // The session can be closed all the same.
     BOOST_TEST(machine.is_idle());
     connect(2);
+    BOOST_TEST(sent() == "nudge");
+    answer(say(status::gone));
+    disconnect();
+    connect(3);
     BOOST_TEST(sent() == "");
+}
+
+BOOST_FIXTURE_TEST_CASE(the_nudge_of_a_closed_lock_is_repeated_after_a_temporary_refusal,
+                        closed_lock)
+{
+    refuse("READONLY You can't write against a read only replica.");
+    BOOST_TEST(sent() == "");
+    pass(200ms);
+    BOOST_TEST(sent() == "nudge");
+    answer(say(status::gone));
+    BOOST_TEST(machine.is_idle());
+    BOOST_TEST(!machine.next_tick());
+}
+
+BOOST_FIXTURE_TEST_CASE(the_nudge_of_a_closed_lock_ends_with_a_permanent_refusal, closed_lock)
+{
+    refuse("NOPERM this user has no permissions to run the 'evalsha' command");
+    BOOST_TEST(machine.is_idle());
+    BOOST_TEST(!machine.next_tick());
+    disconnect();
+    connect(2);
+    BOOST_TEST(sent() == "");
+}
+
+// Other clients may wait for what a script has left, so the client needs no waiter of its own.
+BOOST_AUTO_TEST_CASE(each_command_that_leaves_work_is_followed_by_a_nudge_over_any_connection)
+{
+    const auto unfinished = [this](status said)
+    {
+        script_answer result = say(said);
+        result.more = true;
+        return result;
+    };
+    const auto check_nudges = [this](std::uint64_t incarnation)
+    {
+        BOOST_TEST(sent() == "nudge");
+        disconnect();
+        connect(incarnation);
+        BOOST_TEST(sent() == "nudge");
+        answer(say(status::gone));
+        BOOST_TEST(sent() == "");
+    };
+    release(hold(fence));
+    answer(unfinished(status::released));
+    check_nudges(2);
+    notify(true);
+    answer(unfinished(status::ok));
+    check_nudges(3);
 }
 
 BOOST_AUTO_TEST_CASE(no_timer_remains_after_a_nudge_was_lost_with_its_connection)

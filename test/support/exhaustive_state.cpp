@@ -72,6 +72,7 @@ struct client_state
         into.plain(slots.free.size());
         for (const std::uint32_t slot : slots.free)
             into.plain(slot);
+        into.plain(lock.unfinished);
         // The next connection sets these anew.
         if (!machine.is_connected_)
             return;

@@ -58,7 +58,7 @@ void protocol_client::close_lock(lock_id id)
     if (const auto shared = shared_.find(found->second.keys[0]);
         shared != shared_.end() && shared->second == id)
         shared_.erase(shared);
-    if (found->second.uses == 0)
+    if (found->second.uses == 0 && !found->second.unfinished)
         erase_lock(found);
 }
 
@@ -129,11 +129,11 @@ void protocol_client::end_attempt(attempt_id id)
     end_use(left);
 }
 
-/// Ends a use of a lock. After the last one, a closed lock is erased.
+/// Ends a use of a lock. After the last one, a closed lock is erased, unless the client still has to send a nudge.
 void protocol_client::end_use(lock_id id)
 {
     const auto lock = locks_.find(id);
-    if (--lock->second.uses != 0)
+    if (--lock->second.uses != 0 || lock->second.unfinished)
         return;
     timers_.set(timer::nudge, lock->first, lock->second.nudge_at, never);
     retries_.set(repetition::nudge, lock->first, lock->second.nudge_retry_at, never);

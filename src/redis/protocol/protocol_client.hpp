@@ -333,6 +333,7 @@ private:
     void send_requeue(attempt& it);
     void send_fetch(attempt& it);
     void send_cancel(attempt& it);
+    void continue_work(lock_id id);
     void send_nudge(lock_id id);
     void send_call(call_id id);
     void send_notify(call_id id);

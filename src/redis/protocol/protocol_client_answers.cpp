@@ -124,7 +124,7 @@ void protocol_client::answered(local_time now, std::uint64_t number,
             break;
         }
         if (answers[i].more)
-            send_nudge(lock);
+            continue_work(lock);
         end_use(lock);
     }
 }
@@ -323,6 +323,7 @@ void protocol_client::on_nudge(lock_id id, attempt_id head, const script_answer&
 {
     lock_state& lock = locks_.at(id);
     lock.nudging = false;
+    lock.unfinished = answer.more;
     if (const auto why = unusable(answer.status))
     {
         // Each attempt that ends leaves the list.

@@ -116,7 +116,7 @@ void protocol_client::on_count(call_id id, const script_answer& answer)
     pool.calls.end(found->second.call);
     calls_.erase(found);
     if (answer.more)
-        send_nudge(lock);
+        continue_work(lock);
     end_use(lock);
 }
 

@@ -216,6 +216,13 @@ void protocol_client::send_cancel(attempt& it)
     send(operation::cancel, it.lock, it.id, lock.own_keys, std::move(arguments));
 }
 
+/// Sends a nudge because a script stopped before its work was complete. Other clients may depend on it.
+void protocol_client::continue_work(lock_id id)
+{
+    locks_.at(id).unfinished = true;
+    send_nudge(id);
+}
+
 void protocol_client::send_nudge(lock_id id)
 {
     lock_state& lock = locks_.at(id);

@@ -174,7 +174,7 @@ void protocol_client::on_contributions(const unanswered_command& sent,
             forget_contribution(id);
         }
         if (answer.more)
-            send_nudge(lock);
+            continue_work(lock);
         end_use(lock);
     }
 }

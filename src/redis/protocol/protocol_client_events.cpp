@@ -74,6 +74,9 @@ void protocol_client::connected(local_time now, std::uint64_t incarnation,
     for (const auto& [id, each] : calls_)
         send_call(id);
     resume_contributions();
+    for (const auto& [id, lock] : locks_)
+        if (lock.unfinished)
+            send_nudge(id);
 }
 
 void protocol_client::disconnected(local_time now)

@@ -226,6 +226,8 @@ struct protocol_client_records
         // For a pool: whether the server has accepted its capacity.
         bool agreed = false;
         bool nudging = false;
+        // Whether the last script has left work, which a nudge has to continue.
+        bool unfinished = false;
         clock_bound clock;
         // The time of the lock's clock in its last answer.
         server_time last_answer = 0;

@@ -49,6 +49,7 @@ std::string protocol_client::refused(local_time now, std::uint64_t number, std::
     if (sent.op == operation::nudge)
     {
         lock_state& lock = locks_.at(sent.lock);
+        lock.unfinished = lock.unfinished && is_transient(text);
         lock.nudging = false;
         if (is_transient(text))
             retries_.set(repetition::nudge, sent.lock, lock.nudge_retry_at, now_ + retry_interval);
@@ -108,7 +109,7 @@ void protocol_client::repeat_first()
     {
         lock_state& lock = locks_.at(id);
         retries_.set(what, id, lock.nudge_retry_at, never);
-        if (!lock.waiters.empty())
+        if (!lock.waiters.empty() || lock.unfinished)
             send_nudge(id);
     }
 }
