@@ -452,7 +452,9 @@ public:
     }
 
     /// Like @ref async_break, but removes only the holder with this lock_holder::fencing_token. A later
-    /// holder keeps the lock. Completion signature `void(error_code, std::size_t)`; same errors.
+    /// holder keeps the lock. With mutex_options::cohort, holders that hand the lock over to each other share
+    /// one grant and this token, so the present one of them loses the lock. Completion signature
+    /// `void(error_code, std::size_t)`; same errors.
     template <boost::asio::completion_token_for<void(error_code, std::size_t)> CompletionToken =
                   boost::asio::deferred_t>
     auto async_break(std::uint64_t fencing_token, CompletionToken&& token = {})
