@@ -343,6 +343,34 @@ BOOST_AUTO_TEST_CASE(all_keys_live_as_long_as_a_waiter_sends_nudges)
     BOOST_TEST(store.key_count() == 0U);
 }
 
+// An operator may delete the hash of the lock, but not the keys of its conditions.
+BOOST_AUTO_TEST_CASE(nudges_keep_the_waiters_of_a_condition_of_a_deleted_lock)
+{
+    release("d#1.1", fence(), "s");
+    store.run(words{"DEL", keys[0]});
+    for (int i = 0; i < 20; ++i)
+    {
+        pass(15s);
+        BOOST_TEST(nudge("a#1.2")[0] == "asleep");
+    }
+    TEST_WORDS(condition_waiters(), "a#1.2", "b#1.2", "c#1.2");
+    pass(1h);
+    BOOST_TEST(store.key_count() == 0U);
+}
+
+BOOST_AUTO_TEST_CASE(the_holder_of_a_deleted_lock_keeps_the_waiters_of_its_conditions)
+{
+    const std::int64_t held = fence();
+    store.run(words{"DEL", keys[0]});
+    BOOST_TEST(resync("d#1.1", "d#1.1", held)[0] == "own");
+    for (int i = 0; i < 20; ++i)
+    {
+        pass(10s);
+        BOOST_TEST(renew("d#1.1", held)[0] == "own");
+    }
+    TEST_WORDS(condition_waiters(), "a#1.2", "b#1.2", "c#1.2");
+}
+
 BOOST_AUTO_TEST_CASE(all_keys_expire_without_nudges)
 {
     BOOST_TEST(store.key_count() != 0U);

@@ -51,6 +51,8 @@ local function open(key, claim, time, packed)
     expiry = expiry + 0, claim = lease, ticket = newest, reclaimed = string.find(flags, 'r', 1, true),
     conditions = string.find(flags, 'c', 1, true), pending = string.find(flags, 'b', 1, true) and key .. '{bound}',
     unresponsive = string.find(flags, 's', 1, true) and redis.call('HGET', key, 'silent')}
+  -- Somebody may have deleted the lock, but not the waiters of its conditions. Their keys have to live as long as it.
+  if fresh and redis.call('EXISTS', key .. '{conditions}') == 1 then s.conditions, s.new = true, {key} end
   if grace then
     -- Renewals of contributions may be missing, too. So no contribution expires before the end of the grace.
     s.grace = format('%d', grace)
