@@ -164,6 +164,63 @@ BOOST_AUTO_TEST_CASE(reclaimed_units_are_limited_by_the_capacity)
     BOOST_TEST(held() == 2);
 }
 
+// One special unit, and an ordinary unit for each of 100 readers.
+BOOST_AUTO_TEST_CASE(a_writer_supersedes_all_grants_that_the_server_forgot)
+{
+    const std::int64_t special = std::int64_t(1) << 30U;
+    capacity = special + 100;
+    for (const bool is_new : {false, true})
+        // A reader, an upgradable reader, and a writer.
+        for (const std::int64_t units : {std::int64_t(1), special + 1, capacity})
+        {
+            store.clear();
+            pass(1ms);
+            const std::int64_t fence = fence_of(acquire("a#1.1", units));
+            store.clear();
+            pass(1ms);
+            // The state may exist already when the writer comes.
+            if (!is_new)
+                release("c#1.1", fence_of(acquire("c#1.1", 1)));
+            for (const std::int64_t later : {capacity, std::int64_t(1)})
+            {
+                pass(1ms);
+                release("b#1.1", fence_of(acquire("b#1.1", later)));
+            }
+            BOOST_TEST(resync("a#1.1", "a#2.1", fence, units)[0] == "unknown");
+            BOOST_TEST(held() == 0);
+        }
+}
+
+BOOST_AUTO_TEST_CASE(a_reader_supersedes_a_writer_that_the_server_forgot_but_no_reader)
+{
+    const std::int64_t special = std::int64_t(1) << 30U;
+    capacity = special + 100;
+    for (const std::int64_t units : {std::int64_t(1), special + 1, capacity})
+    {
+        store.clear();
+        pass(1ms);
+        const std::int64_t fence = fence_of(acquire("a#1.1", units));
+        store.clear();
+        pass(1ms);
+        release("b#1.1", fence_of(acquire("b#1.1", 1)));
+        const bool reclaims = resync("a#1.1", "a#2.1", fence, units)[0] == "own";
+        BOOST_TEST(reclaims == (units != capacity));
+    }
+}
+
+// The holder has two grants: that of the upgradable reader, and that of the upgrade.
+BOOST_AUTO_TEST_CASE(an_upgraded_writer_reclaims_both_grants)
+{
+    capacity = (std::int64_t(1) << 30U) + 100;
+    const std::int64_t first = fence_of(acquire("a#1.1", capacity - 99));
+    const std::int64_t second = fence_of(acquire("a#1.2", 99, "queue", 1));
+    store.clear();
+    pass(1ms);
+    BOOST_TEST(resync("a#1.1", "a#2.1", first, capacity - 99)[0] == "own");
+    BOOST_TEST(resync("a#1.2", "a#2.2", second, 99)[0] == "own");
+    BOOST_TEST(held() == capacity);
+}
+
 BOOST_AUTO_TEST_CASE(a_lost_permit_cannot_be_reclaimed)
 {
     const std::int64_t fence = fence_of(acquire("a#1.1", 2));

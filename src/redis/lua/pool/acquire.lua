@@ -17,7 +17,8 @@ local packed = redis.pcall('HGET', key, 'state')
 
 -- The ordinary path needs no function of the prologue: the units are available, no waiter and no unresponsive
 -- connection is known, no grace is in force, no lease has expired, the clock has not gone back, and the keys live
--- long enough. During a grace, `claim ms` is not a number.
+-- long enough. The first writer of a shared mutex takes the other path, which notes it. During a grace, `claim ms` is
+-- not a number.
 local held, fence, clock, rest, outside, expiry, claim, skew, capacity, origin = string.match(
   type(packed) == 'string' and packed or '',
   '^2 (%d+) (%d+) %d+ (%d+) ((%d+) (%d+) (%d+) (%d+) 0 %- (%d+) (%-?%d+) .*)$')
@@ -28,6 +29,7 @@ if held and capacity == ARGV[8] and
   held, capacity = held + 0, capacity + 0
   local special, holders = 2 ^ 30, key .. '{holders}'
   if held % special + outside + units % special <= capacity % special and held + units <= capacity and
+    (capacity < special or units % special < 2 or string.sub(rest, -2) == ' x') and
     (held == 0 or (redis.call('ZRANGE', holders, 0, 0, 'WITHSCORES')[2] or 0) + 0 > now) then
     local stamp, deadline = string.format('%d', now), string.format('%d', now + claim * 1000)
     if redis.call('ZADD', holders, 'NX', deadline, id) == 1 then

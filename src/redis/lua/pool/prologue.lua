@@ -11,7 +11,7 @@
 --   KEY{done}     sorted set, the released fences by slot, and the times of executed calls by their names
 --
 -- The state is text: 2 HELD FENCE GIVEN CLOCK OUTSIDE UNTIL CLAIM SKEW GRACE FLAGS CAPACITY ORIGIN BORN TICKET. Further
--- words are preserved. HELD is the sum of the units of all holders; FENCE the highest fence so far, and GIVEN that of
+-- words are preserved; the word x says that a writer was granted a shared mutex since BORN. HELD is the sum of the units of all holders; FENCE the highest fence so far, and GIVEN that of
 -- the last grant; CLOCK the time of the pool's clock at the last write, and SKEW the time by which this clock is ahead
 -- of the server's; UNTIL the earliest time at which the keys expire; CLAIM the longest claim lease that a client has
 -- requested, in ms; BORN the time at which the state was created; TICKET the newest ticket. GRACE is the end of the
@@ -168,7 +168,18 @@ local function note_deadline(s, deadline)
   s.earliest = math.min(s.earliest or deadline, deadline)
 end
 
+-- Whether an exclusive grant of a shared mutex has this number of units: that of a writer, or its second grant after an
+-- upgrade.
+local function is_exclusive(s, units)
+  return s.capacity >= special and units % special > 1
+end
+
+local function has_had_writer(s)
+  return string.find(s.rest .. ' ', ' x ', 1, true)
+end
+
 local function grant_to(s, id, units, seen)
+  if is_exclusive(s, units) and not has_had_writer(s) then s.rest = s.rest .. ' x' end
   s.fence = math.max(s.fence + 1, s.now, seen + 1)
   if s.held == 0 then s.new[#s.new + 1] = s.holders end
   s.given, s.held = s.fence, s.held + units

@@ -29,6 +29,12 @@ local function rename(s, old, id, held)
   end
 end
 
+-- Whether a later grant of a shared mutex, which may have ended, excludes one from before its state was created: a
+-- writer excludes all others. For a semaphore, only the number of units counts.
+local function is_superseded(s, units)
+  return has_had_writer(s) or is_exclusive(s, units) and s.given >= s.born
+end
+
 -- All attempts are renamed before any grant: under its former id, a waiter looks disconnected.
 local wall, pool = read_clock(), nil
 each(function(key, i)
@@ -66,7 +72,7 @@ return each_entry(10, function(s, a, is_first)
     hold(s, id, still, fence, outside, math.max(ends, s.now + lease * 1000))
   elseif fence > 0 and not its and (s.born <= fence or ARGV[a + 9] ~= '-1') and
     (s.grace and not redis.call('ZSCORE', s.done, 'broken ' .. text(fence)) or
-      (s.born > fence or s.given < fence) and fits(s, units)) then
+      (s.given < fence or s.born > fence and not is_superseded(s, units)) and fits(s, units)) then
     -- The server forgot the grant. The holder reclaims its units if they are available, or if only an outdated state
     -- says that others hold them. A pool of a directory that is younger than the grant is another one, with the
     -- name of a former one.
