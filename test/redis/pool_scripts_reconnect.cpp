@@ -221,6 +221,26 @@ BOOST_AUTO_TEST_CASE(an_upgraded_writer_reclaims_both_grants)
     BOOST_TEST(held() == capacity);
 }
 
+// The command was sent over a former connection, and the server reads it after the release.
+BOOST_AUTO_TEST_CASE(late_resync_does_not_reclaim_released_units)
+{
+    for (const bool has_grace : {false, true})
+    {
+        store.clear();
+        end_grace();
+        pass(1ms);
+        const std::int64_t fence = fence_of(acquire("a#1.1", 2));
+        store.clear();
+        pass(1s);
+        if (has_grace)
+            begin_grace(20s);
+        BOOST_TEST(resync("a#1.1", "a#3.1", fence, 2)[0] == "own");
+        BOOST_TEST(release("a#3.1", fence, "slot")[0] == "released");
+        BOOST_TEST(resync("a#1.1", "a#2.1", fence, 2)[0] == "unknown");
+        BOOST_TEST(held() == 0);
+    }
+}
+
 BOOST_AUTO_TEST_CASE(a_lost_permit_cannot_be_reclaimed)
 {
     const std::int64_t fence = fence_of(acquire("a#1.1", 2));

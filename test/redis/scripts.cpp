@@ -409,6 +409,16 @@ BOOST_AUTO_TEST_CASE(late_resync_does_not_reclaim_a_released_lock)
     BOOST_TEST(acquire("b#1.1")[0] == "own");
 }
 
+// The server does not remember a release after a failure.
+BOOST_AUTO_TEST_CASE(late_resync_does_not_reclaim_a_lock_after_a_failed_critical_section)
+{
+    acquire("a#1.1");
+    const std::int64_t its = fence();
+    BOOST_TEST(release("a#1.1", its)[0] == "released");
+    BOOST_TEST(resync("a#1.1", "a#2.1", its)[0] == "lost");
+    BOOST_TEST(acquire("b#1.1")[0] == "own");
+}
+
 BOOST_AUTO_TEST_CASE(keys_live_as_long_as_a_grant_with_the_claim_lease_of_another_client)
 {
     const auto outlives = [&](const words& grant)

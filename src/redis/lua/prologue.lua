@@ -304,8 +304,8 @@ local function confirm_holder(s, id, fence)
 end
 
 -- Ends the grant with this id and fence, if it is the present one. The slot remembers the release; an empty slot means
--- that the critical section failed. `last` is the fence of the last hand-over within a cohort, and the next grant is
--- above it.
+-- that the critical section failed, and a late resync then finds a higher fence than its own. `last` is the fence of
+-- the last hand-over within a cohort, and the next grant is above it.
 local function end_grant(s, id, fence, slot, last)
   -- A holder in doubt may have released the lock in a step that the server has forgotten, and another client may hold
   -- it. So the doubt remains after the release.
@@ -316,7 +316,7 @@ local function end_grant(s, id, fence, slot, last)
   if holder == '' or s.fence ~= fence or not known then return false end
   s.holder = doubt
   if doubt == '' then s.deadline = '0' end
-  if last then s.fence = last end
+  if last then s.fence = last elseif slot == '' then s.fence = format('%d', fence + 1) end
   if slot == '' then renotify(s, id) return true end
   if s.now % 64 == 0 then redis.call('ZREMRANGEBYSCORE', s.done, '-inf', s.now - memory) end
   if redis.call('ZADD', s.done, fence, slot) == 1 then note_key(s, s.done) end

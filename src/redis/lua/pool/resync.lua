@@ -71,11 +71,12 @@ return each_entry(10, function(s, a, is_first)
     move(s, outside - left)
     hold(s, id, still, fence, outside, math.max(ends, s.now + lease * 1000))
   elseif fence > 0 and not its and (s.born <= fence or ARGV[a + 9] ~= '-1') and
+    not redis.call('ZRANGEBYSCORE', s.done, text(fence), text(fence), 'LIMIT', 0, 1)[1] and
     (s.grace and not redis.call('ZSCORE', s.done, 'broken ' .. text(fence)) or
       (s.given < fence or s.born > fence and not is_superseded(s, units)) and fits(s, units)) then
     -- The server forgot the grant. The holder reclaims its units if they are available, or if only an outdated state
     -- says that others hold them. A pool of a directory that is younger than the grant is another one, with the
-    -- name of a former one.
+    -- name of a former one. A late copy of this command does not reclaim units that were released since.
     s.fence, s.given, s.held = math.max(s.fence, fence), math.max(s.given, fence), s.held + units
     hold(s, id, units, fence, tonumber(ARGV[a + 4]), s.now + lease * 1000)
   end
