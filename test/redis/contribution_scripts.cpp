@@ -342,6 +342,32 @@ BOOST_AUTO_TEST_CASE(a_lock_that_was_deleted_still_has_contributions)
     BOOST_TEST(bound().empty());
 }
 
+// The first script after the deletion grants nothing that acquires the lock anew.
+BOOST_AUTO_TEST_CASE(each_script_finds_the_contributions_of_a_lock_that_was_deleted)
+{
+    contribute("a#1.1", mine, "1");
+    acquire("b#1.1");
+    const std::int64_t its = fence();
+    pass(10s);
+    store.run(words{"DEL", "lock"});
+    keys = {"lock"};
+    BOOST_TEST(resync("b#1.1", "b#2.1", its)[0] == "own");
+    keys = {"lock", "state"};
+    pass(6s);
+    BOOST_TEST(number() == "1");
+    release("b#2.1", its, "slot");
+    BOOST_TEST(number() == "0");
+    BOOST_TEST(bound().empty());
+
+    acquire("a#1.1");
+    commit("a#1.1", fence(), "", {mine, "contribute"}, {"n", "=1"});
+    store.run(words{"DEL", "lock"});
+    pass(16s);
+    nudge_one("b#1.1");
+    BOOST_TEST(number() == "0");
+    BOOST_TEST(bound().empty());
+}
+
 BOOST_AUTO_TEST_CASE(a_clock_that_goes_back_does_not_make_a_lease_longer)
 {
     contribute("a#1.1", mine, "1");

@@ -52,8 +52,6 @@ if not s then return why end
 s.state = state
 expire_grant(s)
 mark_responsive(s, id)
--- An operator may have deleted the state of the lock, but not the key of its contributions.
-if s.fresh and state and redis.call('EXISTS', s.key .. '{bound}') == 1 then use_pending(s) end
 if s.holder == '' and s.pending then process_pending(s) end
 -- All waiters come before a try, so they are granted the lock first. Any other attempt enters the queue before the lock
 -- is granted, because its former ticket may be the lowest.

@@ -28,6 +28,18 @@
 local retry = 60 * 1000000  -- the time from a failure to undo a contribution to the next try
 local wall  -- the time of the server's clock
 
+-- Records a key that may still lack a time to live.
+local function note_key(s, key)
+  s.new = s.new or {}
+  if s.new[#s.new] ~= key then s.new[#s.new + 1] = key end
+end
+
+-- Notes that there are pending records.
+local function use_pending(s)
+  s.pending, s.conditions = s.key .. '{bound}', true
+  note_key(s, s.key)
+end
+
 -- Reads a lock; returns nil and the reason if it cannot use the keys. A script passes the time and the field `state` if
 -- it has read them already. Every grant starts with the longest claim lease that any client of the lock has requested.
 -- If the state may be outdated, its holder is in doubt until the grace ends (a question mark, and the holder if there
@@ -62,6 +74,8 @@ local function open(key, claim, time, packed)
       if s.deadline + 0 < grace then s.deadline = s.grace end
     end
   end
+  -- An operator may have deleted the state of the lock, but not the key of its contributions.
+  if fresh and redis.call('EXISTS', key .. '{bound}') == 1 then use_pending(s) end
   return s
 end
 
@@ -87,12 +101,6 @@ local function refresh_conditions(s, ttl, least)
   end
   if #due == 64 then s.more = true end
   return redis.call('ZRANGE', names, 0, 0, 'WITHSCORES')[2]
-end
-
--- Records a key that may still lack a time to live.
-local function note_key(s, key)
-  s.new = s.new or {}
-  if s.new[#s.new] ~= key then s.new[#s.new + 1] = key end
 end
 
 -- Writes the state, unless there is nothing to remember. Afterwards, all keys live for at least a lease and half of the
@@ -181,12 +189,6 @@ local function wait_on(s, id, condition)
   note_key(s, waiters_on(s, condition))
   note_key(s, s.key .. '{conditions}')
   return ticket
-end
-
--- Notes that there are pending records.
-local function use_pending(s)
-  s.pending, s.conditions = s.key .. '{bound}', true
-  note_key(s, s.key)
 end
 
 -- Moves waiters of a condition to the end of the queue: the first connected one, or all. Returns true if waiters may

@@ -102,7 +102,6 @@ if former then
 end
 expire_grant(s)
 mark_responsive(s, id)
-if s.fresh and redis.call('EXISTS', s.key .. '{bound}') == 1 then use_pending(s) end
 if s.holder == '' and s.pending then process_pending(s) end
 if s.holder == '' and s.waiting > 0 then grant_next(s) end
 
