@@ -723,6 +723,19 @@ BOOST_AUTO_TEST_CASE(a_holder_that_reconnects_does_not_reclaim_a_broken_lock)
     BOOST_TEST(owner() == "");
 }
 
+// The cohort may have handed the lock over up to 10,000 times without a command. The clock was set back, so the time
+// does not exceed these tokens.
+BOOST_AUTO_TEST_CASE(the_grant_after_a_broken_cohort_is_above_its_tokens)
+{
+    acquire("a#1.1");
+    const std::int64_t former = fence();
+    pass(-1min);
+    acquire("b#1.1");
+    break_lock();
+    BOOST_TEST(owner() == "b#1.1");
+    BOOST_TEST(fence() > former + 10'000);
+}
+
 BOOST_AUTO_TEST_CASE(a_lock_is_broken_for_one_grant_only)
 {
     acquire("a#1.1");

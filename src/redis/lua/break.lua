@@ -16,8 +16,9 @@ if broken then
   -- Without permission to publish, this is an error before anything has changed.
   redis.call('PUBLISH', ARGV[3], s.key .. ' ' .. s.fence)
   revoke(s, ' broken')
-  -- A disconnected holder that reconnects finds a higher token than its own, and does not reclaim the lock.
-  s.fence = s.fence + 0 < s.now and s.stamp or format('%d', s.fence + 1)
+  -- A disconnected holder that reconnects finds a higher token than its own, and does not reclaim the lock. A cohort
+  -- has used up to 10,000 tokens without a command.
+  s.fence = format('%d', math.max(s.now, s.fence + 10000))
 end
 if s.holder == '' then grant_next(s) end
 save(s, ARGV[4], ARGV[6])
