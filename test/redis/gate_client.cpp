@@ -415,6 +415,17 @@ BOOST_AUTO_TEST_CASE(the_outcome_of_a_repeated_call_that_is_refused_is_unknown)
     BOOST_TEST(ended() == "1:unknown 2:refused");
 }
 
+// A script that failed in the middle may have done its work.
+BOOST_AUTO_TEST_CASE(the_outcome_of_a_call_that_fails_inside_its_script_is_unknown)
+{
+    begin(gate_call::count_down);
+    begin(gate_call::read);
+    begin(gate_call::wait);
+    for (int i = 0; i < 3; ++i)
+        refuse("NOPERM no permission script: 12ab, on @user_script:9.");
+    BOOST_TEST(ended() == "1:unknown 2:refused 3:refused");
+}
+
 // The arrival has counted.
 BOOST_AUTO_TEST_CASE(the_outcome_of_a_wait_after_an_arrival_that_is_refused_is_unknown)
 {

@@ -545,6 +545,23 @@ BOOST_AUTO_TEST_CASE(the_outcome_of_a_repeated_call_that_is_refused_is_unknown)
     }
 }
 
+// A script that failed in the middle may have done its work.
+BOOST_AUTO_TEST_CASE(the_outcome_of_a_call_that_fails_inside_its_script_is_unknown)
+{
+    lease_options options;
+    options.pool.emplace(pool_shape{3, 3});
+    const lock_id pool = machine.open_lock(pool_keys("t", "semaphore", "pool"), options);
+    machine.call(now, pool, call_kind::add, 1);
+    machine.call(now, pool, call_kind::read, 0);
+    machine.notify(now, lock, "c", false);
+    pass(0us);
+    for (const auto expected : {status::unknown, status::cancelled, status::unknown})
+    {
+        refuse("NOPERM no permission script: 12ab, on @user_script:9.");
+        BOOST_CHECK(only<called>().status == expected);
+    }
+}
+
 BOOST_AUTO_TEST_CASE(the_outcome_of_a_repeated_take_that_is_refused_is_unknown)
 {
     lease_options options;

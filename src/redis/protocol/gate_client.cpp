@@ -424,10 +424,11 @@ void gate_client::on_withdraw(request& it, const gate_answer& answer)
 }
 
 /// The result of a request that the server refuses permanently.
-gate_result gate_client::refusal_of(const request& it)
+gate_result gate_client::refusal_of(const request& it, std::string_view text)
 {
     const bool has_effect = it.what != gate_call::read && it.what != gate_call::wait;
-    const bool may_be_done = it.call.repeated || it.current == phase::waiting;
+    const bool may_be_done =
+        it.call.repeated || it.current == phase::waiting || has_failed_inside(text);
     return has_effect && may_be_done ? gate_result::unknown : gate_result::refused;
 }
 
@@ -448,7 +449,7 @@ void gate_client::refused(local_time now, std::uint64_t number, std::string_view
     if (sent->withdraws)
         end_cancelled(it);
     if (!is_transient(text))
-        return end(it.id, refusal_of(it), text);
+        return end(it.id, refusal_of(it, text), text);
     timers_.set(timer::request, it.id, it.due, now_ + retry_interval);
 }
 
@@ -461,7 +462,7 @@ void gate_client::on_refused_ask(gate_id id, std::string_view text)
     ending.insert(ending.begin(), found->second.waiting.begin(), found->second.waiting.end());
     if (!is_transient(text))
         for (const gate_request_id waiter : ending)
-            end(waiter, refusal_of(requests_.at(waiter)), text);
+            end(waiter, refusal_of(requests_.at(waiter), text), text);
     const auto still = gates_.find(id);
     if (still != gates_.end() && still->second.has_waiters())
         timers_.set(timer::gate, id, still->second.due, now_ + retry_interval);

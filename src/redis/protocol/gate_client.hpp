@@ -285,7 +285,7 @@ private:
 
     void withdraw(request& it);
     void end_cancelled(request& it);
-    [[nodiscard]] static gate_result refusal_of(const request& it);
+    [[nodiscard]] static gate_result refusal_of(const request& it, std::string_view text);
     void end_all(const std::set<gate_request_id>& waiters, gate_result result);
     void end(gate_request_id id, gate_result result, std::string_view text = {});
     void advance(local_time now);

@@ -113,6 +113,11 @@ bool is_transient(std::string_view error) noexcept
     return std::ranges::any_of(codes, [&](auto code) { return error.starts_with(code); });
 }
 
+bool has_failed_inside(std::string_view error) noexcept
+{
+    return error.find(" script: ") != std::string_view::npos;
+}
+
 bool is_damage(std::string_view error) noexcept
 {
     // If a number is missing, Lua reports an attempt to compute with nil.

@@ -35,6 +35,9 @@ inline constexpr local_time retry_spacing = std::chrono::milliseconds(5);
 /// The error text for an answer that cannot be parsed.
 inline constexpr std::string_view not_understood = "the answer of a script cannot be understood";
 
+/// Whether an error was raised inside a script, which may have done its work before.
+[[nodiscard]] bool has_failed_inside(std::string_view error) noexcept;
+
 /// Whether an error shows that a script could not process the contents of the keys.
 [[nodiscard]] bool is_damage(std::string_view error) noexcept;
 

@@ -129,7 +129,9 @@ void protocol_client::on_refused_call(call_id id, std::string_view text)
     if (is_transient(text))
         return retries_.set(repetition::call, id, found->second.retry_at, now_ + retry_interval);
     const lock_id lock = found->second.lock;
-    const auto answer = may_be_done(found->second) ? status::unknown : status::cancelled;
+    const bool was_begun = found->second.what != call_kind::read && has_failed_inside(text);
+    const auto answer =
+        was_begun || may_be_done(found->second) ? status::unknown : status::cancelled;
     actions_.emplace_back(called{id, answer, 0, std::string(text), keys_of(lock)});
     calls_.erase(found);
     end_use(lock);

@@ -209,8 +209,7 @@ std::string protocol_client::keys_of(lock_id id) const
 
 void protocol_client::on_refused(attempt& it, operation op, std::string_view text)
 {
-    // A script that fails in the middle may have done its work before the error.
-    const bool failed_inside = text.find(" script: ") != std::string_view::npos;
+    const bool failed_inside = has_failed_inside(text);
     if (op == operation::transact)
     {
         if (!failed_inside)
