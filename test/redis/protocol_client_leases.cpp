@@ -115,6 +115,21 @@ BOOST_AUTO_TEST_CASE(a_confirmation_names_the_token)
     BOOST_TEST(machine.counters().confirmed == 1U);
 }
 
+BOOST_AUTO_TEST_CASE(a_refused_confirmation_ends_the_wait)
+{
+    const attempt_id id = wait(5, 60s);
+    const std::string late = grant(id, fence, 4s);
+    now += 4s;
+    receive(late);
+    refuse("NOPERM no permission");
+    const failed failure = only<failed>();
+    BOOST_TEST(failure.attempt == id);
+    BOOST_CHECK(failure.reason == attempt_failure::refused);
+    BOOST_TEST(sent() == "cancel");
+    answer(say(status::cancelled));
+    BOOST_TEST(machine.attempt_count() == 0U);
+}
+
 BOOST_AUTO_TEST_CASE(the_usable_lease_is_shortened_by_the_clock_drift)
 {
     machine = protocol_client({nonce, "t:0:wake:", 50ms, 1.0 / 3, 0s, 10});

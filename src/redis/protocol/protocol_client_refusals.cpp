@@ -225,7 +225,8 @@ void protocol_client::on_refused(attempt& it, operation op, std::string_view tex
         const auto reason = it.may_be_done ? attempt_failure::unknown : attempt_failure::refused;
         // The server may know the attempt all the same, or has granted the lock.
         if ((it.current == phase::joining && failed_inside) ||
-            (it.current == phase::confirming && op == operation::fetch) ||
+            (it.current == phase::confirming &&
+             (op == operation::fetch || op == operation::renew)) ||
             (it.current == phase::queued && op == operation::requeue))
         {
             report_failure(it, reason, text);
