@@ -355,6 +355,21 @@ BOOST_AUTO_TEST_CASE(an_unanswered_commit_is_repeated_before_the_resync_of_its_f
     BOOST_TEST(client.commands[0].arguments.at(1) == first + ',' + client.id(follower));
     client.answer(client.say(driven_client::status::asleep, 0, 0s, 77));
     BOOST_TEST(client.machine.phase_name(follower) == "queued");
+    // The server is the same one, so the wait continues.
+    BOOST_TEST(client.sent() == "");
+}
+
+// The former server may have executed the commit and a notification, and the present one lacks both.
+BOOST_AUTO_TEST_CASE(another_server_that_executes_a_commit_ends_the_wait)
+{
+    driven_client client;
+    client.connect();
+    client.sleep(client.hold());
+    client.disconnect();
+    client.connect(2, "another run");
+    client.answer(client.say(driven_client::status::released));
+    client.answer(client.say(driven_client::status::asleep, 0, 0s, 77));
+    BOOST_TEST(client.sent() == "requeue");
 }
 
 BOOST_AUTO_TEST_CASE(a_wait_cancelled_before_its_commit_is_sent_does_not_start)

@@ -242,7 +242,8 @@ private:
     void proceed(attempt& it);
     void dequeue(attempt& it);
     void enqueue(attempt& it, const script_answer& answer, bool on_condition = false);
-    void begin_wait_of(attempt_id follower, const script_answer& answer, attempt_failure reason);
+    void begin_wait_of(attempt_id follower, const script_answer& answer, attempt_failure reason,
+                       std::uint64_t server);
     void fail_follower(attempt_id follower, attempt_failure reason, std::string_view text = {});
     void withdraw_follower(attempt_id follower, std::string_view text);
 

@@ -29,6 +29,7 @@ bool protocol_client::is_committing(attempt_id id) const
 void protocol_client::on_commit(attempt& it, const script_answer& answer)
 {
     const attempt_id follower = it.ending.follower;
+    const std::uint64_t server = it.server;
     const auto what = it.ending.commit;
     // If there is nothing to commit, all that matters is that the attempt does not hold the lock.
     const bool is_certain =
@@ -42,13 +43,13 @@ void protocol_client::on_commit(attempt& it, const script_answer& answer)
     on_release(it, answer);
     if (follower != 0)
         begin_wait_of(follower, answer,
-                      is_certain ? attempt_failure::lost : attempt_failure::unknown);
+                      is_certain ? attempt_failure::lost : attempt_failure::unknown, server);
 }
 
 /// Begins the wait of a follower on its condition, after its leader was released. If the server did not execute the
-/// release, the follower fails for @p reason.
+/// release, the follower fails for @p reason. @p server is the server when the release began.
 void protocol_client::begin_wait_of(attempt_id follower, const script_answer& answer,
-                                    attempt_failure reason)
+                                    attempt_failure reason, std::uint64_t server)
 {
     const auto found = attempts_.find(follower);
     if (found == attempts_.end())
@@ -57,9 +58,10 @@ void protocol_client::begin_wait_of(attempt_id follower, const script_answer& an
     if (answer.status != status::released)
         return fail_follower(follower, reason);
     it.wait.leader = 0;
+    // A former server may have executed the release before, and notified the follower since.
+    it.server = it.stale ? server : server_;
     if (it.stale || it.current == phase::cancelling)
         return proceed(it);
-    it.server = server_;
     script_answer queued = answer;
     queued.ticket = answer.extra_number();
     enqueue(it, queued, true);
