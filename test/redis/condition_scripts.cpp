@@ -324,6 +324,29 @@ BOOST_AUTO_TEST_CASE(end_wait_finds_a_waiter_by_any_of_its_ids)
     TEST_WORDS(condition_waiters(), "a#1.2", "c#1.2");
 }
 
+BOOST_AUTO_TEST_CASE(resync_reports_whether_a_waiter_was_notified)
+{
+    for (const char* connection : {"w:a#2", "w:b#2", "w:c#2"})
+        store.subscribers[connection] = 1;
+    notify();
+    requeue("b#1.2", "b#1.2");
+    words told = resync("a#1.2", "a#2.2");
+    BOOST_TEST(told[0] == "queued");
+    BOOST_TEST(told[6] == "");
+    told = resync("b#1.2", "b#2.2");
+    BOOST_TEST(told[0] == "queued");
+    BOOST_TEST(told[6] == "1");
+    BOOST_TEST(resync("c#1.2", "c#2.2")[0] == "asleep");
+    release("d#1.1", fence(), "s");
+    told = resync("a#2.2", "a#2.2");
+    BOOST_TEST(told[0] == "own");
+    BOOST_TEST(told[6] == "");
+    release("a#2.2", fence(), "s");
+    told = resync("b#2.2", "b#2.2");
+    BOOST_TEST(told[0] == "own");
+    BOOST_TEST(told[6] == "1");
+}
+
 BOOST_AUTO_TEST_CASE(end_wait_ends_an_expired_grant)
 {
     pass(5s);

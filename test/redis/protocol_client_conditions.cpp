@@ -338,6 +338,29 @@ BOOST_AUTO_TEST_CASE(end_wait_is_repeated_over_the_next_connection)
     BOOST_TEST(client.only<granted>().unnotified);
 }
 
+// The server has executed `requeue`, but its answer was lost.
+BOOST_AUTO_TEST_CASE(a_wait_that_ended_before_a_reconnect_counts_as_not_notified)
+{
+    for (const auto found :
+         {driven_client::status::queued, driven_client::status::own, driven_client::status::gone})
+        for (const bool was_notified : {false, true})
+        {
+            condition_client client;
+            client.end_wait(client.id);
+            client.disconnect();
+            client.connect(2);
+            auto told = client.say(found, second_fence, 4s, 78);
+            client.answer(was_notified ? told : client.unnotified(told));
+            if (found == driven_client::status::gone)
+                client.answer(client.own(second_fence, 4s));
+            if (found == driven_client::status::queued)
+                client.receive(client.grant(client.id, second_fence, 4s));
+            // The notification of a waiter that the server has forgotten is passed to another one.
+            BOOST_TEST(client.only<granted>().unnotified ==
+                       (!was_notified || found == driven_client::status::gone));
+        }
+}
+
 // The client asks about the new attempt only when it knows that the attempt exists.
 BOOST_AUTO_TEST_CASE(an_unanswered_commit_is_repeated_before_the_resync_of_its_follower)
 {

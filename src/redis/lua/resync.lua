@@ -3,7 +3,8 @@
 -- KEYS       lock; for each of them
 -- ARGV       prefix; for each of them: ids (all by which the server may know it, separated by commas), new id, fence
 --            (of a holder; 0 for a waiter), lease ms, claim ms, idle ms, condition (on which it may wait; may be empty)
--- returns    {own | queued | asleep | gone, or for a holder own | lost | unknown, or foreign | wrongtype | damaged, …}
+-- returns    {own | queued | asleep | gone, or for a holder own | lost | unknown, or foreign | wrongtype | damaged, …};
+--            with a condition, the extra is 1 if the waiter has no notification
 -- repeated   answers the same, if the ids of the first call are among those of the second
 -- wakes      the first waiter of a queue, if its lock is free once expired leases have ended
 -- complexity O(entries log waiters)
@@ -61,5 +62,6 @@ return each(function(key, i)
   -- The present state of a monitor may differ from the one that the holder has read.
   if reclaims then redis.call('HSET', s.key, 'born', format('%d', math.max(wall, fence + 1))) end
   if fence ~= '0' and not mine then return answer(s, outcome_of_grant(s, fence + 0, '')) end
-  return answer(s, nil, id, nil, condition ~= '' and condition)
+  local unnotified = condition ~= '' and redis.call('HEXISTS', s.key, mark_field(id)) == 0
+  return answer(s, nil, id, unnotified and 1 or nil, condition ~= '' and condition)
 end)

@@ -303,6 +303,9 @@ void protocol_client::on_resync(attempt& it, const script_answer& answer)
     default:
         break;
     }
+    // `requeue` may have been executed without an answer.
+    if (it.wait.end == wait_end::requested)
+        it.wait.unnotified = !answer.extra.empty() || answer.status == status::gone;
     if (answer.status == status::own)
         return on_grant(it, report, false);
     if (const auto why = unusable(answer.status))
