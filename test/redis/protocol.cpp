@@ -212,7 +212,11 @@ BOOST_AUTO_TEST_CASE(malformed_messages_are_ignored)
                                         "due abc#1.2 0 4",
                                         "released abc#1.2+ 3",
                                         "moved abc#1.2 3 4 5",
-                                        "moved abc#1.2 3 5"})
+                                        "moved abc#1.2 3 5",
+                                        "grant abc#1.2 9007199254740992 4 5",
+                                        "grant abc#1.2 3 9007199254740992 5",
+                                        "grant abc#1.2 3 4 9007199254740992",
+                                        "lost abc#1.2 -3 5"})
         BOOST_TEST(!parse_message(text), text);
 }
 

@@ -40,7 +40,7 @@ constexpr std::array<std::string_view, 19> status_names{
 bool parse_time(std::string_view text, std::int64_t& value) noexcept
 {
     constexpr std::int64_t last = std::int64_t(1) << 53;
-    return parse_number(text, value) && value >= 0 && value <= last;
+    return parse_number(text, value) && value >= 0 && value < last;
 }
 
 /// Removes the first word from a text and returns it. Returns an empty word at the end.
@@ -197,14 +197,14 @@ std::optional<message> parse_message(std::string_view text)
         return std::nullopt;
     result.what = static_cast<message::kind>(what - kinds.begin());
     const auto id = parse_waiter_id(next_word(text));
-    if (!id || !parse_number(next_word(text), result.fence))
+    if (!id || !parse_time(next_word(text), result.fence))
         return std::nullopt;
     result.id = *id;
     const bool has_deadline =
         result.what == message::kind::grant || result.what == message::kind::due;
-    if (has_deadline && !parse_number(next_word(text), result.deadline))
+    if (has_deadline && !parse_time(next_word(text), result.deadline))
         return std::nullopt;
-    if (!parse_number(next_word(text), result.now))
+    if (!parse_time(next_word(text), result.now))
         return std::nullopt;
     if (result.what == message::kind::grant && text.starts_with('='))
     {
