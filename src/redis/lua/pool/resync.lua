@@ -30,9 +30,10 @@ local function rename(s, old, id, held)
 end
 
 -- Whether a later grant of a shared mutex, which may have ended, excludes one from before its state was created: a
--- writer excludes all others. For a semaphore, only the number of units counts.
+-- later writer excludes all others, and any later grant excludes a writer. For a semaphore, only the number of units
+-- counts.
 local function is_superseded(s, units)
-  return has_had_writer(s) or is_exclusive(s, units) and s.given >= s.born
+  return has_had_writer(s) or is_exclusive(s, units)
 end
 
 -- All attempts are renamed before any grant: under its former id, a waiter looks disconnected.
