@@ -6,17 +6,19 @@
 
 #include <algorithm>
 #include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/bind_executor.hpp>
 #include <boost/asio/io_context.hpp>
-#include <boost/describe/class.hpp>
+#include <boost/asio/strand.hpp>
 #include <boost/test/data/monomorphic.hpp>
 #include <boost/test/data/test_case.hpp>
 #include <boost/test/unit_test.hpp>
 #include <cstddef>
 #include <cstdlib>
-#include <exception>
 #include <functional>
+#include <memory>
 #include <new>
 #include <ostream>
+#include <redis/session/context_life.hpp>
 #include <string>
 #include <support/attempt.hpp>
 #include <support/heap_allocations.hpp>
@@ -27,7 +29,6 @@
 #include <turnstile/redis/async_semaphore.hpp>
 #include <turnstile/redis/condition.hpp>
 #include <turnstile/redis/job_queue.hpp>
-#include <turnstile/redis/monitor.hpp>
 #include <turnstile/redis/session.hpp>
 #include <turnstile/redis/shared_mutex.hpp>
 #include <utility>
@@ -49,13 +50,6 @@ extern "C" void* aligned_alloc(std::size_t alignment, std::size_t size) noexcept
 
 namespace turnstile::test {
 
-struct counter
-{
-    int number = 0;
-};
-
-BOOST_DESCRIBE_STRUCT(counter, (), (number))
-
 namespace {
 
 namespace asio = boost::asio;
@@ -63,7 +57,6 @@ using redis::async_mutex;
 using redis::async_semaphore;
 using redis::shared_mutex;
 using job_queue = redis::job_queue<std::string>;
-using monitor = redis::monitor<counter>;
 
 /// Two sessions on the thread of the test, so that nothing else allocates while an operation starts.
 struct scene
@@ -84,12 +77,10 @@ struct scene
         return std::move(done.value());
     }
 
-    /// Asio does not recover if it cannot schedule a strand that was idle. In a handler, this also uses up the memory
-    /// that Asio keeps for the next functions.
+    /// Asio does not recover if it cannot schedule a strand that was idle.
     void occupy_strand()
     {
-        for (int i = 0; i < 10; ++i)
-            session.async_ping([](const error_code&) {});
+        session.async_ping([](const error_code&) {});
     }
 
     redis_server server;
@@ -196,52 +187,6 @@ void leave(scene& s)
         // The operation may have failed before it used the token.
         leave(held);
         static_cast<void>(s.result_of<async_mutex::guard_type>([&] { return same.async_lock(); }));
-    }
-    BOOST_TEST(n > 1);
-}
-
-/// The failed commit changes nothing.
-void commit(scene& s)
-{
-    monitor guarded(s.session, "a");
-    monitor same(s.other, "a");
-    const auto run_section = [&](monitor& in, const std::function<void(counter&)>& body)
-    {
-        bool ended = false;
-        bool failed = true;
-        in.async_with([&](monitor::section& section) { body(*section); },
-                      [&](const std::exception_ptr& failure)
-                      {
-                          ended = true;
-                          failed = failure != nullptr;
-                      });
-        BOOST_TEST_REQUIRE(until(
-            [&]
-            {
-                // The body and the start of its commit are one handler, whose exception may leave the context.
-                ended = fails_at(unlimited,
-                                 [&]
-                                 {
-                                     s.context.restart();
-                                     s.context.poll_one();
-                                 }) ||
-                        ended;
-                return ended;
-            }));
-        return !failed;
-    };
-    std::size_t n = 0;
-    for (bool committed = false; !committed; ++n)
-    {
-        committed = run_section(guarded,
-                                [&](counter& state)
-                                {
-                                    ++state.number;
-                                    s.occupy_strand();
-                                    allocations_until_failure = n;
-                                });
-        run_section(same,
-                    [&](const counter& state) { BOOST_TEST(state.number == (committed ? 1 : 0)); });
     }
     BOOST_TEST(n > 1);
 }
@@ -386,7 +331,6 @@ constexpr operation operations[] = {
     {"unlock after an upgrade", unlock_after_upgrade},
     {"wait on a condition", wait_on_condition},
     {"leave", leave},
-    {"commit", commit},
     {"release units", release_units},
     {"release some units", release_some_units},
     {"release units of two grants", release_units_of_two_grants},
@@ -405,6 +349,40 @@ BOOST_DATA_TEST_CASE(what_a_guard_holds_is_released_after_its_operation_has_fail
         return;
     scene s;
     sample.check(s);
+}
+
+BOOST_AUTO_TEST_CASE(an_operation_that_fails_to_start_leaves_no_trace_in_its_context,
+                     *boost::unit_test::enable_if<counts_allocations>())
+{
+    scene s;
+    async_mutex mutex(s.session, "a");
+    asio::io_context context;
+    // An any_io_executor keeps such an executor on the heap.
+    const auto strand = asio::make_strand(asio::any_io_executor(context.get_executor()));
+    const auto life = redis::detail::context_life::of(strand);
+    const auto handler =
+        asio::bind_executor(strand, [](const error_code&, const async_mutex::guard_type&) {});
+    s.occupy_strand();
+    std::size_t n = 0;
+    for (; fails_at(n, [&] { mutex.async_lock(handler); }); ++n)
+        BOOST_TEST(life->residents.empty());
+    BOOST_TEST(n > 1);
+    BOOST_TEST(!life->residents.empty());
+}
+
+BOOST_AUTO_TEST_CASE(a_session_that_cannot_be_made_leaves_no_trace_in_its_context,
+                     *boost::unit_test::enable_if<counts_allocations>())
+{
+    asio::io_context context;
+    const auto life = redis::detail::context_life::of(context.get_executor());
+    const redis::config settings("redis://localhost");
+    std::unique_ptr<redis::session> made;
+    const auto make = [&] { made = std::make_unique<redis::session>(context, settings); };
+    std::size_t n = 0;
+    for (; fails_at(n, make); ++n)
+        BOOST_TEST(life->residents.empty());
+    BOOST_TEST(n > 1);
+    BOOST_TEST(!life->residents.empty());
 }
 
 }  // namespace turnstile::test
