@@ -27,7 +27,7 @@ BOOST_AUTO_TEST_CASE(additional_capacity_is_granted_to_waiters_in_order)
     const words answer = resize(6, "call");
     BOOST_TEST(answer[0] == "ok");
     BOOST_TEST(answer[6] == "1");
-    TEST_WORDS(told(), "w:b#1 grant b#1.1");
+    TEST_WORDS(told(), "w:b#1 grant b#1.1", "w:c#1 due c#1.1");
     TEST_WORDS(queue(), "c#1.1");
 }
 
@@ -294,7 +294,7 @@ BOOST_FIXTURE_TEST_CASE(an_expired_set_does_not_merge_with_the_next_one, signal_
     acquire("b#1.1", 1);
     acquire("c#1.1", 1);
     set();
-    TEST_WORDS(told(), "w:a#1 grant a#1.1");
+    TEST_WORDS(told(), "w:a#1 grant a#1.1", "w:b#1 due b#1.1", "w:c#1 due c#1.1");
     pass(4s);
     set();
     TEST_WORDS(told(), "w:a#1 lost a#1.1", "w:b#1 grant b#1.1", "w:c#1 grant c#1.1");
