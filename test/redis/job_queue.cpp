@@ -4,6 +4,7 @@
 
 #include <turnstile/redis/job_queue.hpp>
 
+#include <atomic>
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/bind_executor.hpp>
@@ -53,6 +54,25 @@ struct folder
     std::vector<folder> folders;
 };
 BOOST_DESCRIBE_STRUCT(folder, (), (depth, folders))
+
+/// A payload that cannot be made once after a test has set `refuses`. The exception has no text.
+struct moody
+{
+    struct exception : std::exception
+    {
+        [[nodiscard]] const char* what() const noexcept override { return ""; }
+    };
+
+    moody()
+    {
+        if (refuses.exchange(false))
+            throw exception();
+    }
+
+    int number = 0;
+    inline static std::atomic<bool> refuses = false;
+};
+BOOST_DESCRIBE_STRUCT(moody, (), (number))
 
 /// The error of an operation that was started with as_tuple(use_future). An exception would be shared by two threads,
 /// and the sanitizer does not see how the standard library counts its owners.
@@ -212,6 +232,18 @@ BOOST_AUTO_TEST_CASE(a_payload_that_cannot_be_read_becomes_a_dead_letter)
     BOOST_TEST_REQUIRE(dead.size() == 1U);
     BOOST_TEST(!dead[0].payload);
     BOOST_TEST(dead[0].error != "");
+    job.async_finish(use_future).get();
+}
+
+BOOST_AUTO_TEST_CASE(a_payload_that_fails_without_a_text_becomes_a_dead_letter)
+{
+    redis::job_queue<moody> moods(*session, "q");
+    queue.async_push("{\"number\":1}", use_future).get();
+    queue.async_push("{\"number\":2}", use_future).get();
+    moody::refuses = true;
+    auto job = moods.async_next(use_future).get();
+    BOOST_TEST(job.payload().number == 2);
+    BOOST_TEST(moods.async_counts(use_future).get().dead == 1U);
     job.async_finish(use_future).get();
 }
 

@@ -309,6 +309,9 @@ void job_engine::perform(const job_granted& what)
     {
         reason = thrown.what();
     }
+    // Without a reason, the script would take the job for finished.
+    if (reason.empty())
+        reason = "the payload cannot be read";
     if (!payload)
     {
         owner_->jobs_report(errc::bad_state, worker->queue->options.key,
