@@ -38,9 +38,13 @@
 // Asio calls this function for the functions that it posts. The operators in heap_allocations.hpp call it, too.
 extern "C" void* aligned_alloc(std::size_t alignment, std::size_t size) noexcept
 {
-    if (turnstile::test::allocations_until_failure != turnstile::test::unlimited &&
-        turnstile::test::allocations_until_failure-- == 0)
-        return nullptr;
+    if (turnstile::test::allocations_until_failure != turnstile::test::unlimited)
+    {
+        const bool fails = turnstile::test::allocations_until_failure == 0;
+        --turnstile::test::allocations_until_failure;
+        if (fails)
+            return nullptr;
+    }
     void* result = nullptr;
     return posix_memalign(&result, std::max(alignment, sizeof(void*)), size) == 0 ? result
                                                                                   : nullptr;
