@@ -64,7 +64,7 @@ struct grant : result
     std::function<void()> undo{};
 };
 
-/// What a `down` requests.
+/// The request of a `down`.
 struct down_request
 {
     /// The address of the client, for operators.

@@ -41,6 +41,19 @@ struct condition_waiters_scene : script_scene
                             "b#1." + std::to_string(100 + i)});
     }
 
+    /// Expects that the nudges of one waiter keep all of them, and that the keys expire without nudges.
+    void expect_waiters_to_live_by_nudges()
+    {
+        for (int i = 0; i < 20; ++i)
+        {
+            pass(15s);
+            BOOST_TEST(nudge("a#1.2")[0] == "asleep");
+        }
+        TEST_WORDS(condition_waiters(), "a#1.2", "b#1.2", "c#1.2");
+        pass(1h);
+        BOOST_TEST(store.key_count() == 0U);
+    }
+
     /// Whether a waiter has a notification that it has not used yet.
     [[nodiscard]] bool is_marked(const std::string& id) const
     {
@@ -356,14 +369,7 @@ BOOST_AUTO_TEST_CASE(end_wait_ends_an_expired_grant)
 BOOST_AUTO_TEST_CASE(all_keys_live_as_long_as_a_waiter_sends_nudges)
 {
     release("d#1.1", fence(), "s");
-    for (int i = 0; i < 20; ++i)
-    {
-        pass(15s);
-        BOOST_TEST(nudge("a#1.2")[0] == "asleep");
-    }
-    TEST_WORDS(condition_waiters(), "a#1.2", "b#1.2", "c#1.2");
-    pass(1h);
-    BOOST_TEST(store.key_count() == 0U);
+    expect_waiters_to_live_by_nudges();
 }
 
 // An operator may delete the hash of the lock, but not the keys of its conditions.
@@ -371,14 +377,7 @@ BOOST_AUTO_TEST_CASE(nudges_keep_the_waiters_of_a_condition_of_a_deleted_lock)
 {
     release("d#1.1", fence(), "s");
     store.run(words{"DEL", keys[0]});
-    for (int i = 0; i < 20; ++i)
-    {
-        pass(15s);
-        BOOST_TEST(nudge("a#1.2")[0] == "asleep");
-    }
-    TEST_WORDS(condition_waiters(), "a#1.2", "b#1.2", "c#1.2");
-    pass(1h);
-    BOOST_TEST(store.key_count() == 0U);
+    expect_waiters_to_live_by_nudges();
 }
 
 BOOST_AUTO_TEST_CASE(the_holder_of_a_deleted_lock_keeps_the_waiters_of_its_conditions)

@@ -346,7 +346,7 @@ constexpr operation operations[] = {
 
 }  // namespace
 
-BOOST_DATA_TEST_CASE(what_a_guard_holds_is_released_after_its_operation_has_failed_to_start,
+BOOST_DATA_TEST_CASE(a_guard_releases_its_lock_after_an_operation_has_failed_to_start,
                      boost::unit_test::data::make(operations))
 {
     if (!counts_allocations)

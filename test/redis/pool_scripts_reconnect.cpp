@@ -15,6 +15,29 @@ using turnstile::test::pool_scene;
 using namespace std::chrono_literals;
 using words = pool_scene::words;
 
+namespace {
+
+/// A shared mutex: one special unit, and an ordinary unit for each of 100 readers.
+struct shared_mutex_scene : pool_scene
+{
+    static constexpr std::int64_t special = std::int64_t(1) << 30U;
+
+    shared_mutex_scene() { capacity = special + 100; }
+
+    /// The fence of a grant that the server has forgotten since.
+    std::int64_t fence_of_forgotten_grant(std::int64_t units)
+    {
+        store.clear();
+        pass(1ms);
+        const std::int64_t fence = fence_of(acquire("a#1.1", units));
+        store.clear();
+        pass(1ms);
+        return fence;
+    }
+};
+
+}  // namespace
+
 BOOST_FIXTURE_TEST_SUITE(redis_pool_scripts_reconnect, pool_scene)
 
 // --- another connection, another memory ---------------------------------------------------------
@@ -164,20 +187,13 @@ BOOST_AUTO_TEST_CASE(reclaimed_units_are_limited_by_the_capacity)
     BOOST_TEST(held() == 2);
 }
 
-// One special unit, and an ordinary unit for each of 100 readers.
-BOOST_AUTO_TEST_CASE(a_writer_supersedes_all_grants_that_the_server_forgot)
+BOOST_FIXTURE_TEST_CASE(a_writer_supersedes_all_grants_that_the_server_forgot, shared_mutex_scene)
 {
-    const std::int64_t special = std::int64_t(1) << 30U;
-    capacity = special + 100;
     for (const bool is_new : {false, true})
         // A reader, an upgradable reader, and a writer.
         for (const std::int64_t units : {std::int64_t(1), special + 1, capacity})
         {
-            store.clear();
-            pass(1ms);
-            const std::int64_t fence = fence_of(acquire("a#1.1", units));
-            store.clear();
-            pass(1ms);
+            const std::int64_t fence = fence_of_forgotten_grant(units);
             // The state may exist already when the writer comes.
             if (!is_new)
                 release("c#1.1", fence_of(acquire("c#1.1", 1)));
@@ -191,17 +207,12 @@ BOOST_AUTO_TEST_CASE(a_writer_supersedes_all_grants_that_the_server_forgot)
         }
 }
 
-BOOST_AUTO_TEST_CASE(a_reader_supersedes_a_writer_that_the_server_forgot_but_no_reader)
+BOOST_FIXTURE_TEST_CASE(a_reader_supersedes_a_writer_that_the_server_forgot_but_no_reader,
+                        shared_mutex_scene)
 {
-    const std::int64_t special = std::int64_t(1) << 30U;
-    capacity = special + 100;
     for (const std::int64_t units : {std::int64_t(1), special + 1, capacity})
     {
-        store.clear();
-        pass(1ms);
-        const std::int64_t fence = fence_of(acquire("a#1.1", units));
-        store.clear();
-        pass(1ms);
+        const std::int64_t fence = fence_of_forgotten_grant(units);
         release("b#1.1", fence_of(acquire("b#1.1", 1)));
         const bool reclaims = resync("a#1.1", "a#2.1", fence, units)[0] == "own";
         BOOST_TEST(reclaims == (units != capacity));
