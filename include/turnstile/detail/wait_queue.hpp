@@ -9,7 +9,6 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/assert.hpp>
 #include <boost/config.hpp>
-#include <boost/core/yield_primitives.hpp>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -18,6 +17,7 @@
 #include <source_location>
 #include <string>
 #include <turnstile/detail/context_registry.hpp>
+#include <turnstile/detail/queue_word.hpp>
 #include <turnstile/detail/wait_queue_base.hpp>
 #include <turnstile/detail/waiter.hpp>
 #include <turnstile/detail/watch_log.hpp>
@@ -26,18 +26,8 @@
 #include <vector>
 
 // The engine of waiting. Each primitive is a class that derives from wait_queue, adds its own
-// state, and answers one question in admit(): can this attempt be granted now?
-//
-// The word. The low four bits belong to the engine, the others to the primitive. While none of the
-// four bits is set, the primitive can acquire and release by one compare-and-swap, without the
-// queue:
-//
-//   queue_locked   a thread works on the queue. That thread owns the word until its next store,
-//                  since every compare-and-swap without the queue lock expects a word without this
-//                  bit.
-//   has_waiters    the queue has waiters, so newcomers must not acquire a free unit.
-//   orphaned       the public object has been destroyed; the guards keep the state alive.
-//   slow           each operation must take the slow path: the object is watched, closed, ...
+// state, and answers one question in admit(): can this attempt be granted now? The state and the lock of
+// the queue share one word, see queue_word.hpp.
 //
 // Fairness. First in, first out. A release grants to the first waiter before it unlocks the queue.
 // So no newcomer can overtake, and no waiter has to try again.
@@ -62,30 +52,20 @@
 namespace turnstile::detail {
 
 template <class Synchronization>
-class wait_queue : public wait_queue_base, private watched
+class wait_queue : public queue_word<Synchronization>, public wait_queue_base, private watched
 {
 public:
-    static constexpr std::uint64_t queue_locked = 1;
-    static constexpr std::uint64_t has_waiters = 2;
-    static constexpr std::uint64_t orphaned = 4;
-    static constexpr std::uint64_t slow = 8;
-    static constexpr std::uint64_t engine_bits = 15;
+    using queue_word<Synchronization>::queue_locked;
+    using queue_word<Synchronization>::has_waiters;
+    using queue_word<Synchronization>::orphaned;
+    using queue_word<Synchronization>::slow;
+    using queue_word<Synchronization>::engine_bits;
+    using queue_word<Synchronization>::lock_queue;
 
     /// Whether the public object has been destroyed.
     [[nodiscard]] bool is_orphaned() const noexcept { return (word_.load() & orphaned) != 0; }
 
     [[nodiscard]] const std::string& name() const noexcept { return name_; }
-
-    /// Locks the queue. Returns the word without queue_locked. Inline: a wait locks it twice, when it parks
-    /// and when it is granted.
-    BOOST_FORCEINLINE std::uint64_t lock_queue() noexcept
-    {
-        const std::uint64_t word = word_.peek();
-        if ((word & queue_locked) == 0 && word_.replace_acquire(word, word | queue_locked))
-            [[likely]]
-            return word;
-        return lock_queue_slowly();
-    }
 
     /// Stores the word, which shows whether there are waiters, and so unlocks the queue.
     void unlock_queue(std::uint64_t word) noexcept
@@ -245,14 +225,14 @@ public:
 protected:
     /// Constructs the queue of an object without holders, such as a latch.
     wait_queue(std::uint64_t word, std::string name)
-        : word_(word)
+        : queue_word<Synchronization>(word)
         , name_(std::move(name))
     {
     }
 
     /// Constructs the queue of a lock, which implements live_grants().
     wait_queue(std::uint64_t word, std::string name, std::shared_ptr<lock_watch> watch)
-        : word_(watch != nullptr ? word | slow : word)
+        : queue_word<Synchronization>(watch != nullptr ? word | slow : word)
         , counts_grants_(true)
         , watch_(std::move(watch))
         , name_(std::move(name))
@@ -465,7 +445,7 @@ protected:
 
     void add_reference() noexcept { ++references_; }
 
-    typename Synchronization::word word_;
+    using queue_word<Synchronization>::word_;
     waiter_list parked_;
 
 private:
@@ -475,22 +455,6 @@ private:
             w.since = watch_log::now();
         w.stage = stage;
         list.push_back(w);
-    }
-
-    BOOST_NOINLINE std::uint64_t lock_queue_slowly() noexcept
-    {
-        for (unsigned spins = 0;; ++spins)
-        {
-            const std::uint64_t word = word_.peek();
-            if ((word & queue_locked) == 0 && word_.replace_acquire(word, word | queue_locked))
-                return word;
-            // The scheduler may have preempted the thread that has locked the queue: let that
-            // thread run.
-            if (spins < 64)
-                boost::core::sp_thread_pause();
-            else
-                boost::core::sp_thread_yield();
-        }
     }
 
     void destroy() noexcept override
