@@ -11,12 +11,12 @@
 #include <boost/throw_exception.hpp>
 #include <chrono>
 #include <concepts>
-#include <functional>
 #include <memory>
 #include <source_location>
 #include <string>
 #include <turnstile/async_mutex.hpp>
 #include <turnstile/condition.hpp>
+#include <turnstile/detail/monitor_state.hpp>
 #include <turnstile/detail/releaser_executor.hpp>
 #include <turnstile/detail/section.hpp>
 #include <turnstile/detail/stored_callable.hpp>
@@ -83,8 +83,8 @@ class basic_monitor
         construction_key() noexcept = default;
     };
 
-    struct guarded_state;
-    struct contribution_record;
+    using guarded_state = detail::guarded_state<T, mutex_type>;
+    using contribution_record = detail::local_contribution<T, mutex_type>;
 
 public:
     /// The type of the state.
@@ -401,30 +401,12 @@ public:
             return *condition.condition_;
         }
 
-        /// Evaluates a predicate of the state, and keeps the state alive.
-        template <class Predicate>
-        class state_predicate : public detail::made_by_library
-        {
-        public:
-            state_predicate(Predicate predicate, std::shared_ptr<const guarded_state> state)
-                : predicate_(std::move(predicate))
-                , state_(std::move(state))
-            {
-            }
-
-            bool operator()() { return predicate_(state_->value); }
-
-        private:
-            Predicate predicate_;
-            std::shared_ptr<const guarded_state> state_;
-        };
-
         template <class Predicate>
         auto on_state(Predicate&& predicate) const
         {
             detail::check_callable<Predicate>();
-            return state_predicate<std::decay_t<Predicate>>(std::forward<Predicate>(predicate),
-                                                            state_);
+            return detail::state_predicate<std::decay_t<Predicate>, guarded_state>(
+                std::forward<Predicate>(predicate), state_);
         }
 
         // Null until the body is called.
@@ -545,35 +527,6 @@ public:
     }
 
 private:
-    /// The data of critical sections. A running one keeps it alive if the monitor is destroyed.
-    struct guarded_state
-    {
-        explicit guarded_state(T initial)
-            : value(std::move(initial))
-        {
-        }
-
-        T value;
-        // Used when the destructor of a contribution withdraws it. Weak, because only the monitor keeps
-        // the mutex alive.
-        std::weak_ptr<mutex_type> mutex;
-    };
-
-    /// The data with which a contribution is withdrawn.
-    struct contribution_record
-    {
-        void end(T& value) const
-        {
-            undo(value);
-            if (const auto condition = notified.lock())
-                condition->notify_all();
-        }
-
-        std::weak_ptr<guarded_state> whose;
-        std::weak_ptr<condition<mutex_type>> notified;
-        std::function<void(T&)> undo;
-    };
-
     /// Keeps the section during the body. The section is a plain member: with a std::optional, g++ 12 at
     /// -O3 wrongly warns that the value of an empty one is read.
     template <class Body>
