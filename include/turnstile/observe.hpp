@@ -5,7 +5,6 @@
 #ifndef TURNSTILE_OBSERVE_HPP
 #define TURNSTILE_OBSERVE_HPP
 
-#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstddef>
@@ -194,8 +193,10 @@ private:
     static bool is_held_for(const lock_snapshot& lock, std::chrono::nanoseconds limit)
     {
         const auto too_long = [limit](const lock_holder& each) { return each.held_for > limit; };
-        return (lock.holder && too_long(*lock.holder)) ||
-               std::any_of(lock.readers.begin(), lock.readers.end(), too_long);
+        bool found = lock.holder && too_long(*lock.holder);
+        for (const lock_holder& each : lock.readers)
+            found = found || too_long(each);
+        return found;
     }
 
     lock_hooks hooks_;

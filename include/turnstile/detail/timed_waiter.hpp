@@ -5,7 +5,6 @@
 #ifndef TURNSTILE_DETAIL_TIMED_WAITER_HPP
 #define TURNSTILE_DETAIL_TIMED_WAITER_HPP
 
-#include <algorithm>
 #include <atomic>
 #include <boost/asio/associated_executor.hpp>
 #include <boost/asio/basic_waitable_timer.hpp>
@@ -197,8 +196,8 @@ class wait_for_limit : public time_limit<std::chrono::steady_clock>
 public:
     template <class Rep, class Period>
     explicit wait_for_limit(const std::chrono::duration<Rep, Period>& duration) noexcept
-        : duration_(
-              std::max(clock_type::duration::zero(), saturated<clock_type::duration>(duration)))
+        : duration_(duration.count() > 0 ? saturated<clock_type::duration>(duration)
+                                         : clock_type::duration::zero())
     {
     }
 

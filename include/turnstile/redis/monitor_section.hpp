@@ -5,7 +5,6 @@
 #ifndef TURNSTILE_REDIS_MONITOR_SECTION_HPP
 #define TURNSTILE_REDIS_MONITOR_SECTION_HPP
 
-#include <algorithm>
 #include <boost/asio/async_result.hpp>
 #include <boost/asio/deferred.hpp>
 #include <boost/throw_exception.hpp>
@@ -198,7 +197,7 @@ public:
                                               detail::field_of_member<T>(of_state), number);
         const Number sum = turnstile::detail::sum_of(of_state, value_.*of_state, number);
         if constexpr (std::is_unsigned_v<Number>)
-            detail::check_can_be_undone(*made, std::max(value_.*of_state, sum));
+            detail::check_can_be_undone(*made, sum < value_.*of_state ? value_.*of_state : sum);
         pending_.contribute(made);
         value_.*of_state = sum;
         return contribution_type(std::move(made));

@@ -5,7 +5,6 @@
 #ifndef TURNSTILE_REDIS_DETAIL_GRANT_HPP
 #define TURNSTILE_REDIS_DETAIL_GRANT_HPP
 
-#include <algorithm>
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/async_result.hpp>
 #include <boost/asio/cancellation_signal.hpp>
@@ -158,7 +157,7 @@ template <class Rep, class Period>
     const auto limit = turnstile::detail::saturated<nanoseconds>(duration);
     if (limit > std::chrono::hours(24 * 365 * 100))
         return time_limit();
-    return time_limit(std::max(limit, nanoseconds::zero()));
+    return time_limit(limit > nanoseconds::zero() ? limit : nanoseconds::zero());
 }
 
 /// Converts a time point of any clock.
