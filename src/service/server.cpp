@@ -180,7 +180,7 @@ private:
             answer = co_await await_answer(later);
         }
         const bool gone = hung_up_ || (answer.checks_client && has_hung_up());
-        const bool stay = message.keep_alive() && !owner_.closing_ && !answer.next;
+        const bool stay = parser.keep_alive() && !owner_.closing_ && !answer.next;
         const std::string id = id_of(message);
         const bool head = method == "HEAD";
         bool written = false;

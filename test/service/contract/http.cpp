@@ -227,6 +227,12 @@ BOOST_AUTO_TEST_CASE(connections_last_as_long_as_the_client_wants)
     BOOST_TEST(closing.receive().status == 200);
     BOOST_TEST(closing.ends());
 
+    // Several headers with this name are one list.
+    http_client closing_at_last(server());
+    closing_at_last.send(
+        request_text("GET", path, "", "", "Connection: x\r\nConnection: close\r\n"));
+    BOOST_TEST(closing_at_last.receive().field("Connection").value_or("") == "close");
+
     http_client old(server());
     old.send("GET " + path + " HTTP/1.0\r\n\r\n");
     BOOST_TEST(old.receive().status == 200);
