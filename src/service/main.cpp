@@ -169,6 +169,7 @@ int run(int argc, char** argv)
     option("--log-format", "TURNSTILE_LOG_FORMAT", format, "Format of the lines of the log")
         ->check(CLI::IsMember(formats));
     CLI11_PARSE(app, argc, argv);
+    configure_log(levels.at(level), formats.at(format));
     // There are no options for tokens, because each user of the machine can read the arguments of
     // a process.
     behaviour.tokens = {read_token("TURNSTILE_READ_TOKEN"), read_token("TURNSTILE_USE_TOKEN"),
@@ -179,7 +180,6 @@ int run(int argc, char** argv)
     if (!calls.hosts.empty() && calls.secret.empty())
         throw std::runtime_error("--notify-host needs a key for signatures: set the environment "
                                  "variable TURNSTILE_NOTIFY_SECRET");
-    configure_log(levels.at(level), formats.at(format));
     behaviour.max_wait = std::chrono::seconds(max_wait);
     behaviour.max_lease = std::chrono::seconds(max_lease);
     connections.request_timeout = std::chrono::seconds(request_timeout);

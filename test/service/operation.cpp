@@ -451,6 +451,14 @@ BOOST_AUTO_TEST_CASE(tokens_that_no_request_can_contain_are_refused)
         }
 }
 
+BOOST_AUTO_TEST_CASE(errors_of_the_environment_have_the_format_of_the_log)
+{
+    const std::string text =
+        log_of_failure({"--log-format", "json"}, {"TURNSTILE_ADMIN_TOKEN=secret\n"});
+    BOOST_TEST(text.starts_with(R"({"time":")"), text);
+    BOOST_TEST(text.ends_with("}\n"), text);
+}
+
 BOOST_AUTO_TEST_CASE(empty_options_are_refused)
 {
     // Such a text often comes from a variable that is not set. The server would keep nothing, or would not encrypt.
