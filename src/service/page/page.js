@@ -31,7 +31,9 @@ const age = (ms) => duration(Math.max(0, Math.floor(ms / 1000)) * 1000).replace(
 let token = sessionStorage.getItem('token') || '';
 
 function request(method, path, body, signal) {
-  const headers = token ? { Authorization: `Bearer ${token}` } : {};
+  // The server compares UTF-8. A header of fetch has a character for each byte.
+  const bytes = String.fromCharCode(...encoder.encode(token));
+  const headers = token ? { Authorization: `Bearer ${bytes}` } : {};
   if (body) headers['Content-Type'] = 'application/json';
   return fetch(path, { method, headers, body: body && JSON.stringify(body), signal, cache: 'no-store', redirect: 'manual' });
 }
