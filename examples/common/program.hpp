@@ -24,10 +24,10 @@ inline CLI::Validator whole_number(int least, int most, std::string_view reason 
     const auto check = [least, most, rule](const std::string& text)
     {
         int value = 0;
-        const char* const end = text.data() + text.size();
-        const auto [stop, error] = std::from_chars(text.data(), end, value);
-        const bool accepted =
-            error == std::errc() && stop == end && value >= least && value <= most;
+        const auto error = std::from_chars(text.data(), text.data() + text.size(), value).ec;
+        // CLI11 would read a number that begins with 0 as an octal one.
+        const bool accepted = error == std::errc() && text == std::to_string(value) &&
+                              value >= least && value <= most;
         return accepted ? std::string() : fmt::format("'{}' is not {}", text, rule);
     };
     return {check, fmt::format("[{}..{}]", least, most), ""};

@@ -44,7 +44,7 @@ expect_output '[0, 1, 1, 1, 1]
 expect_help fibonacci --count --no-mutex --guard
 
 rule='is not a whole number from 1 to 92, as later numbers do not fit into 64 bits'
-for value in 0 93 -1 abc 5x 1.5 '' 99999999999999999999; do
+for value in 0 93 -1 010 abc 5x 1.5 '' 99999999999999999999; do
   expect_refusal "--count: '$value' $rule" fibonacci --count "$value"
 done
 expect_refusal --count fibonacci --count
