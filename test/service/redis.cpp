@@ -277,6 +277,22 @@ BOOST_AUTO_TEST_CASE(no_hang_up_over_redis_swallows_a_unit)
     check_hang_ups(all.at(0), all.at(1), all.at(2), scaled(50));
 }
 
+BOOST_AUTO_TEST_CASE(client_that_ends_its_side_takes_no_unit_even_without_a_wait)
+{
+    const scene all(1);
+    create_empty(all.at(0));
+    http_client control(all.at(0));
+    up(control, 1);
+    http_client client(all.at(0));
+    // The request and the end arrive together.
+    all.servers[0]->signal(SIGSTOP);
+    client.send(request_text("POST", "/semaphore/down", R"({"name":"a"})"));
+    client.end_sending();
+    all.servers[0]->signal(SIGCONT);
+    BOOST_TEST(client.ends());
+    BOOST_TEST(listed(control, "value") == 1);
+}
+
 BOOST_AUTO_TEST_CASE(waiters_survive_broken_connections)
 {
     const scene all;
