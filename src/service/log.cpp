@@ -46,7 +46,7 @@ std::string to_text(const log_field& detail)
     const auto text = std::get<std::string_view>(detail.value);
     if (is_utf8(text))
         return quoted(text);
-    // The target of a request may contain any bytes.
+    // The target of a request and an option may contain any bytes.
     std::string ascii(text);
     std::ranges::replace_if(ascii, [](unsigned char c) { return c >= 0x80; }, '?');
     return quoted(ascii);
@@ -74,7 +74,7 @@ void log(log_level level, std::string_view message, std::initializer_list<log_fi
     if (present_format == log_format::json)
     {
         line.append("{\"time\":\"").append(now()).append("\",\"level\":\"").append(name);
-        line.append("\",\"message\":").append(quoted(message));
+        line.append("\",\"message\":").append(to_text({"message", message}));
         for (const log_field& detail : details)
             line.append(",").append(quoted(detail.name)).append(":").append(to_text(detail));
         line += "}\n";

@@ -459,6 +459,12 @@ BOOST_AUTO_TEST_CASE(errors_of_the_environment_have_the_format_of_the_log)
     BOOST_TEST(text.ends_with("}\n"), text);
 }
 
+BOOST_AUTO_TEST_CASE(log_is_utf8_whatever_an_option_contains)
+{
+    const std::string text = log_of_failure({"--log-format", "json", "--address", "\xff"});
+    BOOST_TEST(text.find("--address: \\\"?\\\" is not") != std::string::npos, text);
+}
+
 BOOST_AUTO_TEST_CASE(empty_options_are_refused)
 {
     // Such a text often comes from a variable that is not set. The server would keep nothing, or would not encrypt.
