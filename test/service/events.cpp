@@ -122,6 +122,15 @@ BOOST_AUTO_TEST_CASE(a_reader_that_hangs_up_is_forgotten)
     event_stream(server.address()).skip_state();
 }
 
+BOOST_AUTO_TEST_CASE(stream_ends_with_the_sending_side_of_its_reader)
+{
+    const server_process server;
+    event_stream stream(server.address());
+    stream.skip_state();
+    stream.client().end_sending();
+    BOOST_TEST(stream.client().ends());
+}
+
 BOOST_AUTO_TEST_CASE(surplus_readers_are_refused)
 {
     const server_process server;
