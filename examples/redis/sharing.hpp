@@ -45,8 +45,13 @@ struct sharing
     /// @return The option `--redis`.
     CLI::Option* add_server_to(CLI::App& app)
     {
-        auto* const server = app.add_option(
-            "--redis", url, "Run in several processes, over the Redis server at this URL");
+        // A script may pass a variable that is not set. A local simulation would succeed without a server.
+        const auto not_empty = [](const std::string& text)
+        { return text.empty() ? "must not be empty" : ""; };
+        auto* const server =
+            app.add_option("--redis", url,
+                           "Run in several processes, over the Redis server at this URL")
+                ->check(not_empty);
         app.add_option(
                "--lease", lease,
                "With --redis: the lease in ms; after it, a killed process loses what it holds")

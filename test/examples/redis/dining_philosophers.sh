@@ -31,6 +31,7 @@ expect_refusal "--processes: '0' is not a whole number from 1 to 100" \
   dining_philosophers --redis "$redis_url" --processes 0
 expect_refusal '--left-first' dining_philosophers --redis "$redis_url" --left-first
 expect_refusal 'redis://' dining_philosophers --redis http://localhost
+expect_refusal '--redis: must not be empty' dining_philosophers --redis ''
 expect_server_errors dining_philosophers
 
 finish
