@@ -137,6 +137,8 @@ public:
     /**
      * @brief Leaves for good: this and all later rounds need one arrival less. Local only.
      *
+     * If no other arrival is missing, the call ends the round, also if nobody waits.
+     *
      * @throws system_error with @ref errc::no_participants if all have dropped out.
      */
     void arrive_and_drop()

@@ -477,6 +477,15 @@ TURNSTILE_TEST_BOTH_PATHS(the_last_participant_may_drop_out)
     BOOST_TEST(contains(text, "arrive_and_drop"));
 }
 
+BOOST_AUTO_TEST_CASE(a_round_in_which_everybody_drops_out_has_a_completion_step)
+{
+    scene t(path::handler, 2);
+    t.meeting.arrive_and_drop();
+    BOOST_TEST(t.rounds == 0);
+    t.meeting.arrive_and_drop();
+    BOOST_TEST(t.rounds == 1);
+}
+
 TURNSTILE_TEST_BOTH_PATHS(dropping_out_asynchronously_ends_the_round_too)
 {
     scene t(how, 2);

@@ -228,7 +228,7 @@ public:
             return false;
         }
         --participants_;
-        if (arrived_ == participants_ && arrived_ != 0)
+        if (arrived_ == participants_)
             return end_phase(word);
         queue::unlock_queue(word);
         return true;
