@@ -8,13 +8,17 @@
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/deferred.hpp>
+#include <boost/asio/io_context.hpp>
 #include <boost/asio/this_coro.hpp>
 #include <boost/test/unit_test.hpp>
 #include <chrono>
 #include <support/attempt.hpp>
 #include <support/local_monitor_scene.hpp>
 #include <support/manual_clock.hpp>
+#include <support/section_attempt.hpp>
+#include <support/start.hpp>
 #include <turnstile/error.hpp>
+#include <turnstile/monitor.hpp>
 
 namespace asio = boost::asio;
 using namespace std::chrono_literals;
@@ -42,6 +46,33 @@ TURNSTILE_TEST_BOTH_PATHS(a_wait_returns_at_once_if_the_predicate_holds)
     BOOST_TEST(a.state() == "done");
     BOOST_TEST(t.story == "(a");
     BOOST_TEST(*t.look() == 2);
+}
+
+TURNSTILE_TEST_BOTH_PATHS(a_predicate_may_be_a_pointer_to_a_member)
+{
+    struct door
+    {
+        bool open = false;
+        [[nodiscard]] bool is_open() const { return open; }
+    };
+    asio::io_context context;
+    monitor<door> entrance(context);
+    auto changed = entrance.make_condition();
+    attempt<> a, opened;
+    const auto pass = [&](auto& s) -> asio::awaitable<void>
+    {
+        co_await s.async_wait(changed, &door::open);
+        co_await s.async_wait(changed, &door::is_open);
+    };
+    start_section(how, context, a, [&] { return entrance.async_with(pass); });
+    BOOST_TEST(a.state() == "waiting");
+    const auto open = [&](auto& s)
+    {
+        s->open = true;
+        s.notify_one(changed);
+    };
+    start_section(how, context, opened, [&] { return entrance.async_with(open); });
+    BOOST_TEST(a.state() == "done");
 }
 
 TURNSTILE_TEST_BOTH_PATHS(a_wait_for_the_state_releases_the_lock)

@@ -99,6 +99,16 @@ TURNSTILE_TEST_BOTH_PATHS(the_result_of_the_body_is_the_result)
     BOOST_TEST(plain.value() == 8);
 }
 
+TURNSTILE_TEST_BOTH_PATHS(a_body_may_be_a_pointer_to_a_member)
+{
+    scene t(how);
+    attempt<std::uint64_t> a;
+    start_section(how, t.context, a,
+                  [&] { return with_lock(t.mutex, &guard_type::fencing_token); });
+    BOOST_TEST(a.state() == "done");
+    BOOST_TEST(a.value() == 1U);
+}
+
 TURNSTILE_TEST_BOTH_PATHS(the_body_gets_the_guard)
 {
     scene t(how);

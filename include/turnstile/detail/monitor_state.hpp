@@ -57,7 +57,7 @@ public:
     {
     }
 
-    bool operator()() { return predicate_(state_->value); }
+    bool operator()() { return std::invoke(predicate_, state_->value); }
 
 private:
     Predicate predicate_;

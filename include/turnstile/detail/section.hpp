@@ -21,6 +21,7 @@
 #include <boost/throw_exception.hpp>
 #include <concepts>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <turnstile/detail/executor_context.hpp>
@@ -253,7 +254,7 @@ public:
 
     boost::asio::awaitable<section_result_t<Body, Ownership>> operator()(Ownership& owned)
     {
-        co_return body_(owned);
+        co_return std::invoke(body_, owned);
     }
 
 private:
@@ -346,9 +347,9 @@ private:
         try
         {
             if constexpr (std::is_void_v<result_type>)
-                body_(owned);
+                std::invoke(body_, owned);
             else
-                result.emplace(body_(owned));
+                result.emplace(std::invoke(body_, owned));
         }
         catch (...)
         {

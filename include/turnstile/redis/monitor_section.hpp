@@ -13,6 +13,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <exception>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -328,7 +329,7 @@ private:
         turnstile::detail::check_callable<Predicate>();
         auto holds = [this, predicate = std::decay_t<Predicate>(
                                 std::forward<Predicate>(predicate))]() mutable -> bool
-        { return predicate(std::as_const(value_)); };
+        { return std::invoke(predicate, std::as_const(value_)); };
         return turnstile::detail::start_operation(
             turnstile::detail::predicate_operation(
                 detail::section_wait<section, Timed>(*this, condition.condition_, limit),
