@@ -263,9 +263,9 @@ public:
                         CompletionToken&& token = {},
                         const std::source_location& location = std::source_location::current())
         {
-            return waited_on(condition).async_wait(*guard_,
-                                                   on_state(std::forward<Predicate>(predicate)),
-                                                   std::forward<CompletionToken>(token), location);
+            return condition.condition_->async_wait(
+                *guard_, on_state(std::forward<Predicate>(predicate), condition),
+                std::forward<CompletionToken>(token), location);
         }
 
         /**
@@ -285,8 +285,8 @@ public:
                             Predicate&& predicate, CompletionToken&& token = {},
                             const std::source_location& location = std::source_location::current())
         {
-            return waited_on(condition).async_wait_for(
-                *guard_, duration, on_state(std::forward<Predicate>(predicate)),
+            return condition.condition_->async_wait_for(
+                *guard_, duration, on_state(std::forward<Predicate>(predicate), condition),
                 std::forward<CompletionToken>(token), location);
         }
 
@@ -301,8 +301,8 @@ public:
             Predicate&& predicate, CompletionToken&& token = {},
             const std::source_location& location = std::source_location::current())
         {
-            return waited_on(condition).async_wait_until(
-                *guard_, deadline, on_state(std::forward<Predicate>(predicate)),
+            return condition.condition_->async_wait_until(
+                *guard_, deadline, on_state(std::forward<Predicate>(predicate), condition),
                 std::forward<CompletionToken>(token), location);
         }
 
@@ -394,26 +394,20 @@ public:
                 boost::throw_exception(system_error(make_error_code(errc::wrong_object)));
         }
 
-        /// The condition, on which the section waits now.
-        condition<mutex_type>& waited_on(const condition_type& condition)
-        {
-            last_wait_ = condition.condition_;
-            return *condition.condition_;
-        }
-
         template <class Predicate>
-        auto on_state(Predicate&& predicate) const
+        auto on_state(Predicate&& predicate, const condition_type& condition)
         {
             detail::check_callable<Predicate>();
-            return detail::state_predicate<std::decay_t<Predicate>, guarded_state>(
-                std::forward<Predicate>(predicate), state_);
+            return detail::state_predicate<std::decay_t<Predicate>, guarded_state,
+                                           turnstile::condition<mutex_type>>(
+                std::forward<Predicate>(predicate), state_, condition.condition_, notified_by_);
         }
 
         // Null until the body is called.
         guard_type* guard_ = nullptr;
         std::shared_ptr<guarded_state> state_;
-        // The condition of the last wait.
-        std::weak_ptr<condition<mutex_type>> last_wait_;
+        // The condition whose notification ended the last wait.
+        std::weak_ptr<condition<mutex_type>> notified_by_;
     };
 
     /**
@@ -563,9 +557,10 @@ private:
         }
 
         /// To be called when the body has thrown: it may not have used the notification that ended its last wait.
+        /// Without a notification, it would move the next waiter to the end of the condition's queue.
         void pass_notification_on() noexcept
         {
-            if (const auto condition = section_.last_wait_.lock())
+            if (const auto condition = section_.notified_by_.lock())
                 condition->notify_one();
         }
 

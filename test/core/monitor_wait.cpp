@@ -417,6 +417,67 @@ TURNSTILE_TEST_BOTH_PATHS(a_cancelled_section_eats_no_notification)
     BOOST_TEST(t.story == "((b");
 }
 
+TURNSTILE_TEST_BOTH_PATHS(a_section_that_fails_without_a_notification_changes_no_place)
+{
+    const auto late = [](scene& t) -> body
+    {
+        return [&t](section& s) -> asio::awaitable<void>
+        {
+            if (!co_await s.async_wait_for(t.changed, 0ms, [](const int& n) { return n >= 1; }))
+                throw system_error(errc::closed);
+        };
+    };
+    const auto unrelated = [](scene& t) -> body
+    {
+        return [&t](section& s) -> asio::awaitable<void>
+        {
+            co_await s.async_wait(t.changed, [](const int&) { return true; });
+            throw system_error(errc::closed);
+        };
+    };
+    for (int kind = 0; kind < 3; ++kind)
+    {
+        scene t(how);
+        attempt<> failing, a, b;
+        if (kind == 0)
+            t.run(failing, t.taking(1));
+        t.run(a, t.taking(1, 'a'));
+        t.run(b, t.taking(1, 'b'));
+        t.story.clear();
+        if (kind == 0)
+            failing.cancel();
+        else
+            t.run(failing, kind == 1 ? late(t) : unrelated(t));
+        drain(t.context);
+        BOOST_TEST(failing.state() != "waiting");
+        BOOST_TEST(failing.state() != "done");
+        t.set(1);
+        BOOST_TEST(t.story == "a");
+    }
+}
+
+TURNSTILE_TEST_BOTH_PATHS(a_wait_that_ends_at_once_keeps_an_earlier_notification)
+{
+    scene t(how);
+    attempt<> failing, a, c;
+    t.run(failing,
+          [&](section& s) -> asio::awaitable<void>
+          {
+              co_await s.async_wait(t.changed, [](const int& n) { return n >= 1; });
+              co_await s.async_wait(t.changed, [](const int&) { return true; });
+              throw system_error(errc::closed);
+          });
+    t.run(a, t.taking(1, 'a'));
+    t.run_plain(c,
+                [&](section& s)
+                {
+                    *s = 1;
+                    s.notify_one(t.changed);
+                });
+    BOOST_TEST(failing.state() == "closed");
+    BOOST_TEST(a.state() == "done");
+}
+
 TURNSTILE_TEST_BOTH_PATHS(a_cancellation_reaches_the_body)
 {
     for (const asio::cancellation_type type : each_type)

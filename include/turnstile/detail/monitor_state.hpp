@@ -46,22 +46,38 @@ struct local_contribution
     std::function<void(T&)> undo;
 };
 
-/// Evaluates a predicate of the state, and keeps the state alive.
-template <class Predicate, class State>
+/// Evaluates a predicate of the state, and records whether the wait ends with a notification.
+template <class Predicate, class State, class Condition>
 class state_predicate : public made_by_library
 {
 public:
-    state_predicate(Predicate predicate, std::shared_ptr<const State> state)
+    /// @p notified_by outlives the wait. It becomes the condition if the wait ends with its notification.
+    state_predicate(Predicate predicate, std::shared_ptr<const State> state,
+                    std::weak_ptr<Condition> condition, std::weak_ptr<Condition>& notified_by)
         : predicate_(std::move(predicate))
         , state_(std::move(state))
+        , condition_(std::move(condition))
+        , notified_by_(&notified_by)
     {
     }
 
-    bool operator()() { return std::invoke(predicate_, state_->value); }
+    bool operator()()
+    {
+        // Before the predicate, since one that throws ends the wait.
+        if (std::exchange(has_waited_, true))
+            *notified_by_ = condition_;
+        const bool holds = std::invoke(predicate_, state_->value);
+        if (!holds)
+            notified_by_->reset();
+        return holds;
+    }
 
 private:
     Predicate predicate_;
     std::shared_ptr<const State> state_;
+    std::weak_ptr<Condition> condition_;
+    std::weak_ptr<Condition>* notified_by_;
+    bool has_waited_ = false;
 };
 
 }  // namespace turnstile::detail
