@@ -34,6 +34,13 @@ struct guard_access
     }
 };
 
+/// The mutex that a guard names as its own. Shared and upgradable guards specialize it.
+template <class Mutex>
+struct mutex_of_guard
+{
+    using type = Mutex;
+};
+
 }  // namespace detail
 
 /// Tag: the guard adopts a lock that is held already.
@@ -67,7 +74,7 @@ class [[nodiscard("a guard that is not kept releases its lock at once")]] lock_g
 
 public:
     /// The type of the mutex.
-    using mutex_type = Mutex;
+    using mutex_type = typename detail::mutex_of_guard<Mutex>::type;
 
     /// Constructs an empty guard.
     lock_guard() noexcept = default;

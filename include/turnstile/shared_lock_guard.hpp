@@ -19,6 +19,12 @@ struct in_mode
     using grant_type = typename Mutex::grant_type;
 };
 
+template <class Mutex, lock_mode Mode>
+struct mutex_of_guard<in_mode<Mutex, Mode>>
+{
+    using type = Mutex;
+};
+
 }  // namespace detail
 
 /// The guard of a shared lock of a @ref shared_mutex. See @ref lock_guard.

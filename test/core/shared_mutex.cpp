@@ -79,6 +79,9 @@ BOOST_AUTO_TEST_CASE(a_local_mutex_has_the_traits_of_a_local_lock)
     static_assert(!std::is_same_v<write_guard, read_guard>);
     static_assert(!std::is_same_v<write_guard, upgrade_guard>);
     static_assert(!std::is_same_v<read_guard, upgrade_guard>);
+    static_assert(std::is_same_v<write_guard::mutex_type, shared_mutex>);
+    static_assert(std::is_same_v<read_guard::mutex_type, shared_mutex>);
+    static_assert(std::is_same_v<upgrade_guard::mutex_type, shared_mutex>);
     static_assert(!std::is_copy_constructible_v<read_guard>);
     static_assert(std::is_nothrow_move_constructible_v<read_guard>);
     static_assert(std::is_nothrow_move_assignable_v<upgrade_guard>);
