@@ -172,6 +172,23 @@ BOOST_AUTO_TEST_CASE(the_first_waiter_of_a_condition_sends_the_nudge)
     BOOST_TEST(client.commands[0].arguments.at(1) == client.driven_client::id(other));
 }
 
+// As a transaction that the server has executed in vain.
+BOOST_AUTO_TEST_CASE(the_next_nudge_asks_about_another_waiter_if_the_first_has_a_new_ticket)
+{
+    condition_client client;
+    const attempt_id other = client.sleep(client.hold(second_fence));
+    auto asleep = client.fallen_asleep();
+    asleep.extra = "50";
+    client.answer(asleep);
+    client.pass(15100ms);
+    BOOST_TEST(client.sent() == "nudge");
+    BOOST_TEST(client.commands[0].arguments.at(1) == client.driven_client::id(other));
+    client.answer(client.say(driven_client::status::asleep, 0, 0s, 1000));
+    client.pass(15100ms);
+    BOOST_TEST(client.sent() == "nudge");
+    BOOST_TEST(client.commands[0].arguments.at(1) == client.driven_client::id(client.id));
+}
+
 BOOST_AUTO_TEST_CASE(nudges_ask_about_the_queue_and_each_condition_in_turn)
 {
     condition_client client;

@@ -352,9 +352,15 @@ void protocol_client::on_nudge(lock_id id, attempt_id head, const script_answer&
     {
         if (answer.status == status::own)
             on_grant(found->second, report, false);
-        else if (answer.status ==
-                 (found->second.wait.is_on_condition ? status::queued : status::asleep))
-            enqueue(found->second, answer, answer.status == status::asleep);
+        else if (answer.status == status::queued || answer.status == status::asleep)
+        {
+            // The server may have moved the waiter. A waiting transaction that was executed in vain has a new ticket;
+            // with its former one, it would stay in front of waiters that the server may have dropped.
+            const bool on_condition = answer.status == status::asleep;
+            if (on_condition != found->second.wait.is_on_condition ||
+                answer.ticket != found->second.ticket)
+                enqueue(found->second, answer, on_condition);
+        }
         else if (answer.status == status::gone)
         {
             // The server has forgotten the queue, or has dropped the waiters of this client.
