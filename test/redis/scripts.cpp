@@ -419,6 +419,33 @@ BOOST_AUTO_TEST_CASE(late_resync_does_not_reclaim_a_lock_after_a_failed_critical
     BOOST_TEST(acquire("b#1.1")[0] == "own");
 }
 
+BOOST_AUTO_TEST_CASE(late_resync_does_not_reclaim_a_lock_whose_holder_cancelled)
+{
+    acquire("a#1.1");
+    const std::int64_t its = fence();
+    BOOST_TEST(cancel("a#1.1")[0] == "cancelled");
+    BOOST_TEST(resync("a#1.1", "a#2.1", its)[0] == "lost");
+    BOOST_TEST(acquire("b#1.1")[0] == "own");
+}
+
+// The client has released a lock that it had lost before.
+BOOST_AUTO_TEST_CASE(late_resync_does_not_reclaim_a_lock_whose_lease_expired_before_its_release)
+{
+    for (const std::string slot : {"", "slot"})
+    {
+        const std::string id = "a#1." + slot;
+        acquire(id);
+        const std::int64_t its = fence();
+        pass(16s);
+        nudge("c#1.1");
+        BOOST_TEST(owner() == "");
+        BOOST_TEST(release(id, its, slot)[0] == "lost");
+        BOOST_TEST(resync(id, "a#2." + slot, its)[0] == "lost");
+        BOOST_TEST(acquire("b#1.1" + slot)[0] == "own");
+        release("b#1.1" + slot, fence(), "other");
+    }
+}
+
 BOOST_AUTO_TEST_CASE(keys_live_as_long_as_a_grant_with_the_claim_lease_of_another_client)
 {
     const auto outlives = [&](const words& grant)

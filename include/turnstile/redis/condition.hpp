@@ -360,10 +360,10 @@ public:
             initiate_signal(*this), token, true);
     }
 
-    /// Notifies the first waiter in the background; errors are ignored.
+    /// Notifies the first waiter in the background. Errors and the end of the session are ignored.
     void notify_one() noexcept { detail::notify(condition_, false); }
 
-    /// Notifies all waiters in the background; errors are ignored.
+    /// Notifies all waiters in the background. Errors and the end of the session are ignored.
     void notify_all() noexcept { detail::notify(condition_, true); }
 
 private:

@@ -29,7 +29,8 @@ for id in string.gmatch(ids, '[^,]+') do
   s.waiting = s.waiting - redis.call('ZREM', s.queue, id)
   if condition ~= '' then redis.call('ZREM', waiters_on(s, condition), id) end
   take_plan(s, id)
-  if s.holder == id then s.holder, s.deadline = '', '0' end
+  -- A late resync then finds a higher fence than its own.
+  if s.holder == id then s.holder, s.deadline, s.fence = '', '0', format('%d', s.fence + 1) end
   renotify(s, id)
 end
 if s.holder == '' then grant_next(s) end

@@ -70,7 +70,7 @@ if released and stands then
   end
   if waiter ~= '' then ticket = wait_on(s, waiter, condition) end
 elseif not released then
-  expire_grant(s)
+  end_expired(s, fence)
 end
 mark_responsive(s, id)
 -- A released lock is in doubt during a grace. Without contributions, it expires all the same.

@@ -266,9 +266,11 @@ local function process_pending(s)
     if budget <= 0 then s.more = true break end
     budget = budget - 1
     local amount, field, condition, state = string.match(record, '^%S+ (%S+) (%S+) (%S+) (.*)$')
-    local newest, failed = (amount == 'rest' or amount == 'one') and field, not state
+    local notifies = amount == 'rest' or amount == 'one'
+    local newest = notifies and string.match(field, '^%d+$')
+    local failed = not state or notifies and not newest
     -- If the state or the field was deleted, there is nothing to undo.
-    if state and not newest then
+    if not failed and not notifies then
       local there = redis.pcall('HEXISTS', state, field)
       failed = there ~= 0 and (there ~= 1 or type(redis.pcall('HINCRBY', state, field, amount)) == 'table')
     end
@@ -324,6 +326,13 @@ local function end_grant(s, id, fence, slot, last)
   if redis.call('ZADD', s.done, fence, slot) == 1 then note_key(s, s.done) end
   if s.conditions then redis.call('HDEL', s.key, mark_field(id)) end
   return true
+end
+
+-- Ends a grant whose lease has expired, after a release that came too late for its own grant. If nobody was granted the
+-- lock since, the token rises: a late resync then finds a higher fence than its own.
+local function end_expired(s, fence)
+  expire_grant(s)
+  if s.holder == '' and s.fence == fence then s.fence = format('%d', fence + 1) end
 end
 
 -- Executes a transaction while the lock is free. The plan is a list of texts, from the element `at` on, see

@@ -51,7 +51,7 @@ local s, why = open(key, ARGV[6], now, packed)
 if not s then return why end
 s.state = state
 local released = end_grant(s, id, fence, slot, ARGV[8])
-if not released then expire_grant(s) end
+if not released then end_expired(s, fence) end
 mark_responsive(s, id)
 if s.holder == '' then grant_next(s) end
 save(s, ARGV[5], ARGV[7])
