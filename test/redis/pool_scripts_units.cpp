@@ -310,4 +310,31 @@ BOOST_FIXTURE_TEST_CASE(an_event_that_is_set_is_kept, signal_scene)
     BOOST_TEST(store.key_count() == 0U);
 }
 
+BOOST_FIXTURE_TEST_CASE(calls_that_change_no_event_leave_no_keys_for_ever, signal_scene)
+{
+    reset();
+    BOOST_TEST(store.key_count() > 0U);
+    pass(48h);
+    BOOST_TEST(store.key_count() == 0U);
+    // The event is initially set.
+    --outside;
+    set();
+    BOOST_TEST(store.key_count() > 0U);
+    pass(48h);
+    BOOST_TEST(store.key_count() == 0U);
+}
+
+BOOST_FIXTURE_TEST_CASE(an_event_whose_merged_signal_is_the_initial_one_expires, signal_scene)
+{
+    --outside;
+    acquire("a#1.1", 1);
+    set();
+    // The claim lease ends, and the signal of the waiter is available again.
+    pass(4s);
+    BOOST_TEST(value() == 1);
+    BOOST_TEST(store.key_count() > 0U);
+    pass(48h);
+    BOOST_TEST(store.key_count() == 0U);
+}
+
 BOOST_AUTO_TEST_SUITE_END()

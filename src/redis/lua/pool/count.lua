@@ -20,6 +20,8 @@ end
 
 local function remember()
   remember_call(s.done, s.now, ARGV[4], ARGV[5])
+  -- Without a state, save() writes nothing.
+  extend_ttl(s.done, memory / 1000)
   s.moved = true
 end
 

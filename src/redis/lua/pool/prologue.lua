@@ -96,7 +96,9 @@ end
 -- For an automatic event, repeated calls of set() do not add up: without waiters, at most one unit is available.
 local function merge(s)
   local available = s.capacity - s.outside - s.held
-  if s.capacity == event_capacity and not s.head and available > 1 then s.outside = s.outside + available - 1 end
+  if s.capacity == event_capacity and not s.head and available > 1 then
+    s.outside, s.moved = s.outside + available - 1, true
+  end
 end
 
 -- Informs waiters of the first deadline if this script has made it an earlier one: they would send their nudges at the
