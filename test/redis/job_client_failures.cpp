@@ -473,6 +473,66 @@ BOOST_AUTO_TEST_CASE(a_refused_command_ends_its_request_or_call)
     BOOST_TEST(machine.is_idle());
 }
 
+// The server may have executed the first command.
+BOOST_AUTO_TEST_CASE(a_refused_repetition_of_an_end_has_an_unknown_result)
+{
+    const std::string error = "NOPERM no";
+    connect();
+    const job_attempt_id ended = start();
+    std::vector<job_attempt_id> finished{start(), start()};
+    finish(ended);
+    next(finished[0]);
+    next(finished[1]);
+    disconnect();
+    connect(2);
+    BOOST_TEST_REQUIRE(sent() == "resync end");
+    std::swap(commands[0], commands[1]);
+    refuse(error);
+    BOOST_TEST_REQUIRE(answered.size() == 1U);
+    BOOST_CHECK(answered[0].result == job_result::unknown);
+    BOOST_TEST(answered[0].text == error);
+    answer({"ok " + clock() + " 0", "0 0"});
+    BOOST_TEST_REQUIRE(sent() == "next next");
+    refuse(error);
+    BOOST_TEST_REQUIRE(refused.size() == 1U);
+    BOOST_CHECK(refused[0].result == job_result::unknown);
+    BOOST_TEST(refused[0].text == error);
+    disconnect();
+    connect(3);
+    BOOST_TEST_REQUIRE(sent() == "resync");
+    refuse(error);
+    BOOST_TEST_REQUIRE(refused.size() == 2U);
+    BOOST_CHECK(refused[1].result == job_result::unknown);
+    BOOST_TEST(machine.is_idle());
+}
+
+BOOST_AUTO_TEST_CASE(an_end_that_is_refused_at_once_has_no_effect)
+{
+    connect();
+    finish(start());
+    refuse("NOPERM no");
+    BOOST_CHECK(answered.at(0).result == job_result::refused);
+    next(start());
+    refuse("NOPERM no");
+    BOOST_CHECK(refused.at(0).result == job_result::refused);
+}
+
+BOOST_AUTO_TEST_CASE(an_end_whose_script_failed_in_the_middle_has_an_unknown_result)
+{
+    const std::string error = "NOPERM no script: f, on @user_script:7.";
+    connect();
+    finish(start());
+    refuse(error);
+    BOOST_CHECK(answered.at(0).result == job_result::unknown);
+    next(start());
+    refuse(error);
+    BOOST_CHECK(refused.at(0).result == job_result::unknown);
+    // This one ends nothing.
+    next();
+    refuse(error);
+    BOOST_CHECK(refused.at(1).result == job_result::refused);
+}
+
 BOOST_AUTO_TEST_CASE(a_waiting_request_asks_until_a_temporary_error_has_ended)
 {
     connect();

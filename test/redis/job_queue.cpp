@@ -247,6 +247,21 @@ BOOST_AUTO_TEST_CASE(a_payload_that_fails_without_a_text_becomes_a_dead_letter)
     job.async_finish(use_future).get();
 }
 
+BOOST_AUTO_TEST_CASE(a_finish_whose_script_loses_a_permission_has_an_unknown_outcome)
+{
+    server.run({"ACL", "SETUSER", "app", "on", ">secret", "+@all", "&*", "~*"});
+    redis::config settings = undisturbed(server.url());
+    settings.username = "app";
+    settings.password = "secret";
+    redis::session confined(context, settings, redis::session_thread::own);
+    redis::job_queue<std::string> other(confined, "q");
+    queue.async_push("a", use_future).get();
+    auto job = other.async_next(use_future).get();
+    server.run({"ACL", "SETUSER", "app", "-zrem"});
+    BOOST_TEST((error_of(job.async_finish_and_next(as_tuple(use_future))) ==
+                redis::errc::unknown_outcome));
+}
+
 // No worker could read it.
 BOOST_AUTO_TEST_CASE(a_payload_that_is_nested_too_deeply_is_not_added)
 {

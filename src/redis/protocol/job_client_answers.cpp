@@ -28,14 +28,23 @@ job_result result_of(std::string_view status) noexcept
     return job_result::ok;
 }
 
-job_result refusal_of(std::string_view error) noexcept
+/// @p may_be_done: whether the server may have executed the command before.
+job_result refusal_of(std::string_view error, bool may_be_done) noexcept
 {
+    if (may_be_done)
+        return job_result::unknown;
     if (error.starts_with("WRONGTYPE"))
         return job_result::wrong_type;
     return is_damage(error) ? job_result::damaged : job_result::refused;
 }
 
 }  // namespace
+
+/// Whether the server may have ended the attempt although it reports this error.
+bool job_client::may_be_done(const std::optional<ending>& what, std::string_view error)
+{
+    return what && (what->repeated != repetition::first || has_failed_inside(error));
+}
 
 /// Removes a command that was answered or refused.
 job_client::unanswered_command job_client::remove_unanswered(
@@ -222,9 +231,8 @@ void job_client::refused(local_time now, std::uint64_t number, std::string_view 
     const unanswered_command sent = remove_unanswered(found);
     if (!queues_.contains(sent.queue))
         return;
-    const job_result result = refusal_of(text);
     if (sent.op == job_operation::renew)
-        return renewal_refused(sent.queue, result, text);
+        return renewal_refused(sent.queue, text);
     // Until the server confirms a cancellation, it may still grant the worker a job.
     if (is_transient(text) || sent.op == job_operation::cancel)
     {
@@ -235,10 +243,10 @@ void job_client::refused(local_time now, std::uint64_t number, std::string_view 
     {
     case job_operation::next:
     case job_operation::fetch:
-        return end_request(sent.subject, result, text);
+        return request_refused(sent.subject, text);
     case job_operation::resync:
         for (const job_request_id each : sent.others)
-            end_request(each, result, text);
+            request_refused(each, text);
         return;
     default:
         break;
@@ -246,14 +254,21 @@ void job_client::refused(local_time now, std::uint64_t number, std::string_view 
     const auto call = calls_.find(sent.subject);
     if (call == calls_.end())
         return;
+    const job_result result = refusal_of(text, may_be_done(call->second.ends, text));
     if (call->second.awaited)
         actions_.emplace_back(job_answered{call->first, result, std::string(text), {}});
     erase(calls_, call);
 }
 
+void job_client::request_refused(job_request_id id, std::string_view text)
+{
+    if (const auto found = requests_.find(id); found != requests_.end())
+        end_request(id, refusal_of(text, may_be_done(found->second.ends, text)), text);
+}
+
 /// Waiting requests rely on renewals for what is due. They end unless the error is temporary, because the server would
 /// refuse each later renewal as well. As long as there are leases, the renewal is repeated: it may be in time.
-void job_client::renewal_refused(job_queue_id id, job_result result, std::string_view text)
+void job_client::renewal_refused(job_queue_id id, std::string_view text)
 {
     queue_state& queue = queues_.at(id);
     queue.forget_renewal();
@@ -262,7 +277,7 @@ void job_client::renewal_refused(job_queue_id id, job_result result, std::string
     {
         const auto& [name, each] = *next++;
         if (each.queue == id && each.waits && !each.cancelled && each.fetched.empty())
-            end_request(name, result, text);
+            request_refused(name, text);
     }
     if (!is_temporary && queue.attempts.empty())
     {

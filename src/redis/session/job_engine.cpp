@@ -393,8 +393,9 @@ void job_engine::perform(const job_renewed& what)
 
 error_code job_engine::code_of(job_result result, const std::string& key, const std::string& text)
 {
-    const error_code code =
-        is_missing_right(text) ? make_error_code(errc::missing_permission) : error_of(result);
+    const error_code code = is_missing_right(text) && result != job_result::unknown
+                                ? make_error_code(errc::missing_permission)
+                                : error_of(result);
     if (!text.empty() || result == job_result::foreign_layout)
         owner_->jobs_report(code, key, text);
     return code;
