@@ -324,6 +324,23 @@ BOOST_AUTO_TEST_CASE(a_request_does_not_ask_before_it_knows_its_former_grants)
     BOOST_TEST(sent() == "next");
 }
 
+// Otherwise the job of the first answer would be lost to the second one.
+BOOST_AUTO_TEST_CASE(a_request_asks_once_after_a_resync_and_a_fetch_in_vain)
+{
+    connect();
+    const job_request_id request = wait();
+    receive("job q dropped " + clock());
+    receive("job q grant " + clock() + ' ' + clock(15s) + ' ' + attempt(request));
+    BOOST_TEST(sent() == "resync fetch");
+    // The time limit of the attempt has ended meanwhile.
+    answer({"ok " + clock() + " 0", "0"});
+    BOOST_TEST(sent() == "fetch");
+    answer({"lost " + clock() + " 0"});
+    BOOST_TEST(sent() == "next");
+    answer(job(request));
+    BOOST_TEST(granted.size() == 1U);
+}
+
 BOOST_AUTO_TEST_CASE(a_fetch_ends_with_its_connection)
 {
     connect();

@@ -209,7 +209,9 @@ void job_client::on_resync(const unanswered_command& sent, const std::vector<std
             found->second.ticket = ticket;
         if (!found->second.cancelled)
         {
-            send_next(id);
+            // After a fetch in vain, the request asks again in any case.
+            if (found->second.fetched.empty())
+                send_next(id);
             continue;
         }
         if (found->second.ends)
