@@ -247,6 +247,27 @@ BOOST_AUTO_TEST_CASE(a_payload_that_fails_without_a_text_becomes_a_dead_letter)
     job.async_finish(use_future).get();
 }
 
+// A late copy of a repeated pause would act after a later resume.
+BOOST_AUTO_TEST_CASE(a_pause_or_a_limit_is_not_repeated)
+{
+    tcp_proxy proxy(server.port());
+    redis::session distant(context, undisturbed(proxy.url()), redis::session_thread::own);
+    redis::job_queue<std::string> other(distant, "q");
+    for (const bool limits : {false, true})
+    {
+        other.async_counts(use_future).get();
+        const std::size_t before = proxy.swallowed();
+        proxy.swallow(tcp_proxy::to_client);
+        auto pending = limits ? other.async_limit_rate(1, 1s, as_tuple(use_future))
+                              : other.async_pause(as_tuple(use_future));
+        while (proxy.swallowed() == before)
+            std::this_thread::yield();
+        proxy.mend();
+        BOOST_TEST((error_of(std::move(pending)) == redis::errc::unknown_outcome));
+    }
+    BOOST_TEST(queue.async_counts(use_future).get().is_paused);
+}
+
 BOOST_AUTO_TEST_CASE(a_finish_whose_script_loses_a_permission_has_an_unknown_outcome)
 {
     server.run({"ACL", "SETUSER", "app", "on", ">secret", "+@all", "&*", "~*"});

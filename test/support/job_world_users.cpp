@@ -212,6 +212,9 @@ void job_world::act(std::size_t index, const job_answered& what)
     if (ended.op == job_operation::end)
         return judge_.ended(ended.job, ended.token, ended.how, what.result,
                             ended.run != who.known_run);
+    // An operator does not leave the queue paused.
+    if (ended.how == "resume" && what.result == job_result::unknown)
+        return manage(index, ended.how);
     if (ended.op != job_operation::push)
         return;
     const std::string& name = ended.arguments[3];
@@ -230,11 +233,10 @@ void job_world::manage(std::size_t index, const std::string& what, const std::st
                        const std::string& period)
 {
     client& who = clients_[index];
-    const bool is_harmless = what == "pause" || what == "resume" || what == "limit";
     const job_call_id call = who.machine->call(local(who), who.queue, job_operation::manage,
-                                               {what, number, period}, is_harmless);
+                                               {what, number, period}, false);
     log("client ", index, ": ", what, "s by ", call);
-    who.calls.emplace(call, pending{job_operation::manage, 0, 0, {}, {}, who.known_run});
+    who.calls.emplace(call, pending{job_operation::manage, 0, 0, what, {}, who.known_run});
 }
 
 void job_world::operate(std::size_t index)

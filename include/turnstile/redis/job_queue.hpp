@@ -226,7 +226,8 @@ public:
      * @par Completion Signature
      * @code void(error_code) @endcode
      * @par Errors
-     * As with @ref async_push, except for the payload. `errc::unknown_outcome` only if the session is closed.
+     * As with @ref async_push, except for the payload. After `errc::unknown_outcome`, the call may have been executed,
+     * or may be executed a little later.
      * @par Per-Operation Cancellation, Immediate completion
      * As with @ref async_push.
      * @par Round trips
@@ -327,7 +328,8 @@ public:
         return manage({}, {"retry", std::to_string(id), "0"}, std::forward<CompletionToken>(token));
     }
 
-    /// Counts the jobs. Completion signature `void(error_code, job_counts)`; otherwise as @ref async_pause.
+    /// Counts the jobs. Completion signature `void(error_code, job_counts)`; otherwise as @ref async_pause, but
+    /// `errc::unknown_outcome` only if the session is closed.
     template <boost::asio::completion_token_for<void(error_code, job_counts)> CompletionToken =
                   boost::asio::deferred_t>
     auto async_counts(CompletionToken&& token = {})

@@ -219,10 +219,11 @@ void start_job_call(const std::shared_ptr<job_queue_handle>& queue, error_code e
     call->queue = queue;
     call->done = std::make_shared<job_call::done_type>(std::move(handler));
     const std::string& what = arguments.at(0);
-    const bool manages = what == "pause" || what == "resume" || what == "limit";
-    const bool removes = what == "retry" || what == "drain" || what == "purge";
-    call->op = manages || removes ? job_operation::manage : job_operation::list;
-    call->is_harmless = !removes;
+    const bool manages = what == "pause" || what == "resume" || what == "limit" ||
+                         what == "retry" || what == "drain" || what == "purge";
+    call->op = manages ? job_operation::manage : job_operation::list;
+    // A late copy of a pause would act after a later resume.
+    call->is_harmless = !manages;
     call->arguments = std::move(arguments);
     start(call, error);
 }

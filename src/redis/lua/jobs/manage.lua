@@ -4,7 +4,7 @@
 -- ARGV       prefix, what (pause, resume, limit, retry, drain, purge), number (starts; job id; otherwise 0), period ms
 -- returns    ok NOW NUMBER (of removed jobs) and 1 if the client has to repeat the call, otherwise 0 | missing NOW 0
 --            (there is no such dead letter) | foreign
--- repeated   harmless, but the number does not include the jobs that an earlier call removed
+-- repeated   acts again, perhaps after a later call. So a client does not repeat it
 -- wakes      waiting workers, if jobs can be started
 -- complexity O(log jobs); up to 256 jobs are removed
 -- flags: allow-oom
