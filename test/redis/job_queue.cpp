@@ -67,10 +67,13 @@ struct moody
     {
         if (refuses.exchange(false))
             throw exception();
+        if (throws_a_number.exchange(false))
+            throw 1;
     }
 
     int number = 0;
     inline static std::atomic<bool> refuses = false;
+    inline static std::atomic<bool> throws_a_number = false;
 };
 BOOST_DESCRIBE_STRUCT(moody, (), (number))
 
@@ -244,6 +247,25 @@ BOOST_AUTO_TEST_CASE(a_payload_that_fails_without_a_text_becomes_a_dead_letter)
     auto job = moods.async_next(use_future).get();
     BOOST_TEST(job.payload().number == 2);
     BOOST_TEST(moods.async_counts(use_future).get().dead == 1U);
+    job.async_finish(use_future).get();
+}
+
+BOOST_AUTO_TEST_CASE(a_payload_that_throws_no_standard_exception_becomes_a_dead_letter)
+{
+    redis::job_queue<moody> moods(*session, "q");
+    queue.async_push("{\"number\":1}", use_future).get();
+    queue.async_push("{\"number\":2}", use_future).get();
+    moody::throws_a_number = true;
+    auto pending = moods.async_next(use_future);
+    BOOST_TEST_REQUIRE((pending.wait_for(10s) == std::future_status::ready));
+    auto job = pending.get();
+    BOOST_TEST(job.payload().number == 2);
+    moody::throws_a_number = true;
+    auto listing = moods.async_list(job_state::dead, 0, 10, use_future);
+    BOOST_TEST_REQUIRE((listing.wait_for(10s) == std::future_status::ready));
+    const auto dead = listing.get();
+    BOOST_TEST_REQUIRE(dead.size() == 1U);
+    BOOST_TEST(!dead[0].payload);
     job.async_finish(use_future).get();
 }
 

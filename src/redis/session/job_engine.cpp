@@ -309,6 +309,10 @@ void job_engine::perform(const job_granted& what)
     {
         reason = thrown.what();
     }
+    catch (...)
+    {
+        // A constructor of the payload may throw anything.
+    }
     // Without a reason, the script would take the job for finished.
     if (reason.empty())
         reason = "the payload cannot be read";

@@ -178,9 +178,9 @@ struct to_job_list
                 if (each.payload)
                     added.payload = job_payload<T>::read(std::move(*each.payload));
             }
-            catch (const system_error&)
+            catch (...)
             {
-                // The stored text is no payload of type T.
+                // The stored text is no payload of type T, or a constructor of T has thrown anything.
                 added.payload.reset();
             }
         }
