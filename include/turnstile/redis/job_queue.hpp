@@ -12,6 +12,7 @@
 #include <chrono>
 #include <concepts>
 #include <cstddef>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -349,7 +350,8 @@ public:
      * @par Completion Signature
      * @code void(error_code, std::vector<job_info<T>>) @endcode
      * @par Errors
-     * `turnstile::errc::invalid_count` if @p count is out of range; otherwise as with @ref async_pause.
+     * `turnstile::errc::invalid_count` if @p state or @p count is out of range; otherwise as with
+     * @ref async_counts.
      * @par Per-Operation Cancellation, Immediate completion
      * As with @ref async_pause.
      * @par Round trips
@@ -364,14 +366,17 @@ public:
                     CompletionToken&& token = {})
     {
         error_code error;
-        if (count < 1 || count > max_page)
-            error = turnstile::errc::invalid_count;
         constexpr const char* names[] = {"waiting", "delayed", "active", "dead"};
+        auto which = static_cast<std::size_t>(state);
+        if (which >= std::size(names) || count < 1 || count > max_page)
+        {
+            error = turnstile::errc::invalid_count;
+            which = 0;
+        }
         return boost::asio::async_initiate<CompletionToken,
                                            void(error_code, std::vector<info_type>)>(
             detail::initiate_job_call(queue_), token, error,
-            std::vector<std::string>{names[static_cast<std::size_t>(state)], std::to_string(offset),
-                                     std::to_string(count)},
+            std::vector<std::string>{names[which], std::to_string(offset), std::to_string(count)},
             detail::to_job_list<T>{state});
     }
 
