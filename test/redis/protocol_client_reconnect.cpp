@@ -545,6 +545,27 @@ BOOST_AUTO_TEST_CASE(the_outcome_of_a_repeated_call_that_is_refused_is_unknown)
     }
 }
 
+// The server does not remember a refused call, so it would execute an earlier copy that arrives later.
+BOOST_AUTO_TEST_CASE(the_outcome_of_a_repeated_call_that_changed_nothing_is_unknown)
+{
+    lease_options options;
+    options.pool.emplace(pool_shape{3, 3});
+    const lock_id pool = machine.open_lock(pool_keys("t", "semaphore", "pool"), options);
+    for (const auto refusal : {status::excess, status::exists, status::mismatch})
+        for (const bool is_repeated : {true, false})
+        {
+            machine.call(now, pool, call_kind::add, 1);
+            pass(0us);
+            if (is_repeated)
+            {
+                disconnect();
+                connect(2);
+            }
+            answer(say(refusal));
+            BOOST_CHECK(only<called>().status == (is_repeated ? status::unknown : refusal));
+        }
+}
+
 // A script that failed in the middle may have done its work.
 BOOST_AUTO_TEST_CASE(the_outcome_of_a_call_that_fails_inside_its_script_is_unknown)
 {

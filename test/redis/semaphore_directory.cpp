@@ -533,6 +533,39 @@ BOOST_AUTO_TEST_CASE(late_copy_of_a_call_takes_nothing)
     BOOST_TEST(value("a") == 7);
 }
 
+// The server does not remember a refused call, so it executes the first copy when it arrives.
+BOOST_AUTO_TEST_CASE(outcome_of_a_repeated_call_that_is_refused_is_unknown)
+{
+    turnstile::test::tcp_proxy proxy(server.port());
+    turnstile::redis::config settings = undisturbed(proxy.url());
+    settings.health_check = 100ms;
+    settings.logger = nullptr;
+    session slow(context.get_executor(), settings, session_thread::own);
+    semaphore_directory same(slow, "d");
+    get(same.async_create("a", 1));
+    const auto taken = get(directory.async_take("a", 1, listed_permit_options(1h, "client")));
+
+    proxy.hold();
+    const auto [error, answer] = same.async_take("a", 1, listed_permit_options(), as_result).get();
+    BOOST_TEST((error == errc::unknown_outcome));
+    get(directory.async_release("a", taken.permit));
+    proxy.resume();
+    until([&] { return value("a") == 0; });
+}
+
+BOOST_AUTO_TEST_CASE(repeated_release_of_an_ended_permit_is_certain)
+{
+    turnstile::test::tcp_proxy proxy(server.port());
+    turnstile::redis::config settings = undisturbed(proxy.url());
+    settings.health_check = 100ms;
+    settings.logger = nullptr;
+    session slow(context.get_executor(), settings, session_thread::own);
+    semaphore_directory same(slow, "d");
+    get(same.async_create("a", 1));
+    proxy.hold();
+    BOOST_TEST((get(same.async_release("a", "permit")).status == directory_status::unheld));
+}
+
 BOOST_AUTO_TEST_CASE(server_remembers_the_last_calls_only)
 {
     get(directory.async_create("a", 1));

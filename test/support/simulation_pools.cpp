@@ -140,7 +140,9 @@ void simulation_world::on_called(std::size_t index, const called& what)
         return judge_->violate("a call was answered twice");
     const call_kind asked = found->second.second;
     who.calls.erase(found);
+    // The refusal of a repeated call has an unknown outcome.
     const bool expected = what.status == status::ok ||
+                          (asked != call_kind::read && what.status == status::unknown) ||
                           (asked == call_kind::add && what.status == status::excess) ||
                           (asked == call_kind::create && what.status == status::exists);
     if (!expected)

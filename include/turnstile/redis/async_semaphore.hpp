@@ -295,7 +295,8 @@ public:
      * @par Errors
      * `turnstile::errc::invalid_count` if @p units is less than 1. `turnstile::errc::over_release` if the units
      * would exceed the capacity; then nothing changes. `errc::unknown_outcome` if the session is closed
-     * meanwhile, or if the connection breaks and the server refuses the repetition. `errc::capacity_mismatch`,
+     * meanwhile, or if the connection breaks and the server refuses the repetition, for whatever reason: it
+     * may still receive the first command. `errc::capacity_mismatch`,
      * `errc::session_closed`, `errc::wrong_type`, `errc::foreign_layout`, `errc::bad_state`,
      * `errc::missing_permission`, `errc::server_error`.
      * @par Per-Operation Cancellation
@@ -368,7 +369,8 @@ public:
      * @code void(error_code, bool) @endcode
      * True if the semaphore did not exist.
      * @par Errors, Per-Operation Cancellation, Immediate completion, Round trips
-     * As with @ref async_available.
+     * As with @ref async_available; also `errc::unknown_outcome` if the connection breaks and the semaphore exists when
+     * the command is sent again.
      */
     template <boost::asio::completion_token_for<void(error_code, bool)> CompletionToken =
                   boost::asio::deferred_t>

@@ -68,7 +68,8 @@ namespace turnstile::redis {
  *   - `errc::invalid_name` if the name of the semaphore is empty or too long;
  *   - if the session is not connected and its attempt to connect fails, the error of that attempt, see
  *     session::async_ready();
- *   - `errc::unknown_outcome` if the connection broke before the answer came, in each of five attempts;
+ *   - `errc::unknown_outcome` if the connection broke before the answer came, in each of five attempts; or if the
+ *     server refused a repetition (for instance with directory_status::busy): it may still receive the first command;
  *   - `errc::session_closed`, `errc::wrong_type`, `errc::foreign_layout`, `errc::bad_state`,
  *     `errc::missing_permission`, `errc::server_error`.
  *

@@ -19,6 +19,13 @@ namespace {
 /// The largest number of times that a call is sent.
 constexpr int most_attempts = 5;
 
+/// Whether a copy of a call that arrives after this answer changes nothing. The server remembers only calls that it has
+/// executed, and a permit that has ended does not come back.
+bool is_final(std::string_view answer)
+{
+    return answer.starts_with("ok") || answer.starts_with("unheld");
+}
+
 }  // namespace
 
 std::string random_text(int words)
@@ -89,6 +96,8 @@ void directory_handle::change(session_engine& engine, std::string_view script,
              if (!error && attempts == 1 && leaves.at(0).starts_with("ok"))
                  self->last_calls_[slot] = call;
              self->free_slots_.push_back(slot);
+             if (!error && attempts > 1 && !is_final(leaves.at(0)))
+                 error = errc::unknown_outcome;
              done(error, leaves);
          });
 }

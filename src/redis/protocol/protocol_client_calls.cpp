@@ -109,8 +109,10 @@ void protocol_client::on_count(call_id id, const script_answer& answer)
     lock_state& pool = locks_.at(lock);
     const bool differs = answer.status == status::mismatch;
     pool.agreed = pool.agreed || !(differs || unusable(answer.status));
+    // The server does not remember a call that it refuses, and may still receive an earlier copy.
+    const bool is_certain = answer.status == status::ok || !may_be_done(found->second);
     actions_.emplace_back(
-        called{id, answer.status, available,
+        called{id, is_certain ? answer.status : status::unknown, available,
                differs ? mismatch_text(pool.options, available) : std::string(),
                differs || unusable(answer.status) ? keys_of(lock) : std::string()});
     pool.calls.end(found->second.call);
