@@ -106,9 +106,9 @@ private:
         arguments.push_back(call);
         arguments.emplace_back();
         arguments.insert(arguments.end(), more.begin(), more.end());
-        keys = {"pool", "index"};
+        keys.emplace_back("index");
         words result = run(script, arguments);
-        keys = {"pool"};
+        keys.pop_back();
         return result;
     }
 
@@ -761,6 +761,20 @@ BOOST_AUTO_TEST_CASE(calls_are_remembered_for_an_hour)
     pass(61min);
     supply(1, "call");
     BOOST_TEST(read()[1] == "6");
+}
+
+// After the server's clock was set back, that of the first semaphore is two hours ahead.
+BOOST_AUTO_TEST_CASE(a_semaphore_whose_clock_is_ahead_forgets_no_calls_of_others)
+{
+    enlist(1);
+    store.clock -= 2 * 3'600'000'000;
+    keys = {"other"};
+    enlist(5);
+    draw(1, "call");
+    keys = {"pool"};
+    supply(1);
+    keys = {"other"};
+    BOOST_TEST(draw(1, "call")[1] == "4");
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -116,10 +116,11 @@ local function new_ticket(s, hint)
   return format('%d', ticket)
 end
 
--- Remembers the name of a call, and forgets the name of an earlier call that will not be repeated.
-local function remember_call(done, now, name, before)
+-- Remembers the name of a call, and forgets the name of an earlier call that will not be repeated. If objects with
+-- different clocks share the key, the caller states the skew of its own one.
+local function remember_call(done, now, name, before, skew)
   if before ~= '' then redis.call('ZREM', done, before) end
-  redis.call('ZREMRANGEBYSCORE', done, '-inf', text(now - memory))
+  redis.call('ZREMRANGEBYSCORE', done, '-inf', text(now - (skew or 0) - memory))
   redis.call('ZADD', done, text(now), name)
 end
 

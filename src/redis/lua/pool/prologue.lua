@@ -277,7 +277,7 @@ local function is_repeated()
 end
 
 local function note_call(s)
-  remember_call(KEYS[2] .. '{calls}', s.now, ARGV[6], ARGV[7])
+  remember_call(KEYS[2] .. '{calls}', s.now, ARGV[6], ARGV[7], s.skew)
   extend_ttl(KEYS[2] .. '{calls}', memory / 1000)
 end
 
