@@ -280,6 +280,32 @@ BOOST_AUTO_TEST_CASE(holder_of_a_removed_semaphore_takes_no_units_of_the_next_on
     }
 }
 
+BOOST_AUTO_TEST_CASE(waiter_of_a_removed_semaphore_does_not_wait_for_the_next_one)
+{
+    for (const int units : {0, 1})
+    {
+        enlist(0);
+        const std::int64_t ticket = std::stoll(acquire("a#1.1", 1)[4]);
+        pass(1ms);
+        delist();
+        enlist(units);
+        BOOST_TEST(resync("a#1.1", "a#2.1")[0] == "gone");
+        BOOST_TEST(acquire("a#2.1", 1, "queue", ticket)[0] == "missing");
+        BOOST_TEST(acquire("b#1.1", 1)[0] == (units == 0 ? "queued" : "own"));
+        delist();
+    }
+}
+
+BOOST_AUTO_TEST_CASE(former_waiter_returns_to_its_position_in_its_semaphore)
+{
+    enlist(0);
+    const std::int64_t ticket = std::stoll(acquire("a#1.1", 1)[4]);
+    acquire("b#1.1", 1);
+    cancel("a#1.1");
+    BOOST_TEST(acquire("a#2.1", 1, "queue", ticket)[0] == "queued");
+    TEST_WORDS(queue(), "a#2.1", "b#1.1");
+}
+
 BOOST_AUTO_TEST_CASE(holder_reclaims_its_units_from_an_outdated_state_of_its_semaphore)
 {
     enlist(3);

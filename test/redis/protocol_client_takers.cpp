@@ -232,6 +232,17 @@ BOOST_AUTO_TEST_CASE(a_refused_capacity_is_not_an_accepted_one)
     BOOST_TEST(commands[0].arguments.back() == "");
 }
 
+// The next semaphore with that name is another one.
+BOOST_AUTO_TEST_CASE(a_take_from_a_removed_semaphore_fails)
+{
+    take();
+    answer(own(fence, 4s));
+    BOOST_TEST(sent() == "release");
+    answer(say(status::missing));
+    BOOST_TEST((only<failed>().reason == attempt_failure::missing));
+    BOOST_TEST(machine.attempt_count() == 0U);
+}
+
 BOOST_AUTO_TEST_CASE(a_waiter_for_more_than_the_capacity_fails_on_the_message)
 {
     const attempt_id id = wait(7);

@@ -229,6 +229,8 @@ void protocol_client::on_release(attempt& it, const script_answer& answer)
     it.may_be_done = false;
     if (it.wants.takes)
     {
+        if (answer.status == status::missing && is_awaited)
+            return end_with(it, attempt_failure::missing);
         // If the grant ended before the units could be taken, the attempt starts again, unless it was cancelled.
         if (answer.status != status::released && is_awaited)
         {

@@ -17,13 +17,13 @@ local packed = redis.pcall('HGET', key, 'state')
 
 -- The ordinary path needs no function of the prologue: the units are available, no waiter and no unresponsive
 -- connection is known, no grace is in force, no lease has expired, the clock has not gone back, and the keys live
--- long enough. The first writer of a shared mutex takes the other path, which notes it. During a grace, `claim ms` is
--- not a number.
+-- long enough. The first writer of a shared mutex takes the other path, which notes it; so does a former waiter of a
+-- directory, whose pool may be another one now. During a grace, `claim ms` is not a number.
 local held, fence, clock, rest, outside, expiry, claim, skew, capacity, origin = string.match(
   type(packed) == 'string' and packed or '',
   '^2 (%d+) (%d+) %d+ (%d+) ((%d+) (%d+) (%d+) (%d+) 0 %- (%d+) (%-?%d+) .*)$')
 local now = wall + (skew or 0)
-if held and capacity == ARGV[8] and
+if held and capacity == ARGV[8] and (ARGV[4] == '0' or ARGV[9] ~= '-1') and
   (claim == ARGV[6] or claim + 0 >= (tonumber(ARGV[6]) or 1 / 0) and expiry + 0 >= now + claim * 1000) and
   clock + 0 <= now and fence + 0 < now and ARGV[10] + 0 < now and expiry + 0 >= now + (lease + ARGV[7] / 2) * 1000 then
   held, capacity = held + 0, capacity + 0
@@ -46,6 +46,9 @@ end
 -- common.lua and prologue.lua stand here
 local s, why = open(key, wall, ARGV[6], ARGV[8], ARGV[9], packed)
 if not s then return why end
+-- A pool of a directory that is younger than the ticket is another one, with the name of a former one. There, the
+-- ticket would be before those of all waiters.
+if ARGV[9] == '-1' and ARGV[4] ~= '0' and ARGV[4] + 0 < s.born then return 'missing' end
 -- A repetition need not agree with the capacity: the first command did.
 if not agrees(s, tonumber(ARGV[8]), ARGV[12]) and not holding(s, id) and not wanted(s, id) then
   return answer(s, 'mismatch', 0, nil, text(s.capacity))
