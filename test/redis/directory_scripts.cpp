@@ -376,6 +376,54 @@ BOOST_AUTO_TEST_CASE(units_return_to_their_semaphore_only)
     BOOST_TEST(read()[1] == "3");
 }
 
+BOOST_AUTO_TEST_CASE(units_return_to_no_later_semaphore_if_the_clock_was_set_back)
+{
+    enlist(2);
+    store.clock -= 2 * 3'600'000'000;
+    const std::string taken = draw(1)[4];
+    delist();
+    BOOST_TEST(ttl("pool{done}") == 3 * 3'600'000);
+    pass(1min);
+    enlist(3);
+    pass(1s);
+    BOOST_TEST(supply(1, "", taken)[0] == "missing");
+    BOOST_TEST(read()[1] == "3");
+    // The clock of the semaphore begins after the removal, and runs.
+    BOOST_TEST(std::stoll(take(1, "p")[4]) == std::stoll(taken) + 1'000'001);
+    pass(1s);
+    BOOST_TEST(read()[1] == "3");
+}
+
+// A token may be ahead of the clock, and so may the tickets of several waiters of one moment.
+BOOST_AUTO_TEST_CASE(tokens_and_tickets_of_a_removed_semaphore_are_older_than_the_next_one)
+{
+    enlist(1);
+    const std::int64_t seen = store.clock + 10;
+    const std::int64_t fence = std::stoll(acquire("a#1.1", 1, "queue", 0, seen)[2]);
+    BOOST_TEST(fence == seen + 1);
+    delist();
+    enlist(0);
+    BOOST_TEST(release("a#1.1", fence)[0] == "missing");
+    acquire("b#1.1", 1);
+    acquire("b#1.2", 1);
+    const std::int64_t ticket = std::stoll(acquire("c#1.1", 1)[4]);
+    delist();
+    enlist(1);
+    BOOST_TEST(acquire("c#1.1", 1, "queue", ticket)[0] == "missing");
+}
+
+BOOST_AUTO_TEST_CASE(the_grace_of_a_new_semaphore_does_not_depend_on_a_removed_one)
+{
+    enlist(1);
+    store.clock -= 2 * 3'600'000'000;
+    delist();
+    begin_grace(10s);
+    enlist(1);
+    BOOST_TEST(draw(1)[0] == "busy");
+    pass(10s);
+    BOOST_TEST(draw(1)[0] == "ok");
+}
+
 // The answer to the first call may be lost, and the semaphore replaced before the repetition.
 BOOST_AUTO_TEST_CASE(units_of_a_repeated_call_return_to_their_semaphore_only)
 {
