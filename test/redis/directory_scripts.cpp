@@ -48,9 +48,10 @@ public:
     {
         return change("pool_draw", call, {std::to_string(units), id, "1000", client});
     }
-    words renew_permit(const std::string& id, const std::string& span = "")
+    words renew_permit(const std::string& id, const std::string& span = "",
+                       const std::string& call = "")
     {
-        return send("pool_permit", "", {"renew", id, span});
+        return send("pool_permit", call, {"renew", id, span});
     }
     words release_permit(const std::string& id, const std::string& call = "")
     {
@@ -575,6 +576,31 @@ BOOST_AUTO_TEST_CASE(a_permit_is_renewed_for_its_lease_or_another)
                "2 " + fence + ' ' + std::to_string(store.clock + 1) + " 5000 a client");
     pass(1us);
     TEST_WORDS(renew_permit("p"), "unheld", "3", "0", "0", "0", "0", "0");
+}
+
+BOOST_AUTO_TEST_CASE(a_late_copy_of_a_renewal_does_not_shorten_a_lease)
+{
+    enlist(1);
+    const std::string fence = take(1, "p")[4];
+    renew_permit("p", "200", "call");
+    renew_permit("p", "60000", "later");
+    TEST_WORDS(renew_permit("p", "200", "call"), "ok", "0", "0", "1", fence, "1", "0");
+    pass(59'999ms);
+    BOOST_TEST(read()[3] == "1");
+    pass(1ms);
+    BOOST_TEST(renew_permit("p", "60000", "later")[0] == "unheld");
+}
+
+BOOST_AUTO_TEST_CASE(a_permit_is_renewed_repeatedly_for_its_former_lease)
+{
+    enlist(1);
+    take(1, "p");
+    for (int i = 0; i < 3; ++i)
+    {
+        BOOST_TEST(renew_permit("p")[0] == "ok");
+        pass(600ms);
+    }
+    BOOST_TEST(read()[3] == "1");
 }
 
 BOOST_AUTO_TEST_CASE(a_permit_is_released_once)

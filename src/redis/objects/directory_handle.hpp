@@ -44,8 +44,8 @@ public:
     /// The arguments that all scripts of a directory have.
     [[nodiscard]] std::vector<std::string> common_arguments() const;
 
-    /// Runs a script that may be executed several times: it reads, or renews a permit. Like all scripts, it also ends
-    /// expired grants and serves waiters.
+    /// Runs a script that may be executed several times: it reads, or renews a permit for its former lease. Like all
+    /// scripts, it also ends expired grants and serves waiters.
     void look(session_engine& engine, std::string_view script, std::vector<std::string> keys,
               std::vector<std::string> arguments, done_handler done);
 

@@ -47,6 +47,8 @@ std::pair<std::string_view, std::vector<std::string>> script_of(const directory_
         return {"pool_supply", {number, call.permit}};
     case directory_operation::take:
         return {"pool_draw", {number, call.permit, lease, call.terms.client}};
+    case directory_operation::renew:
+        return {"pool_permit", {"renew", call.permit, lease}};
     case directory_operation::release:
         return {"pool_permit", {"release", call.permit, ""}};
     default:
@@ -106,14 +108,13 @@ error_code broken_rule(const directory_call& call)
     return {};
 }
 
+/// Renews a permit for its former lease. The call has no name: a late copy sets no other lease, so the server need not
+/// remember it.
 void start_renewing(const std::shared_ptr<directory_handle>& directory, session_engine& engine,
                     const directory_call& call, const answer_completion& done)
 {
-    const std::int64_t lease = call.terms.lease.count();
     std::vector<std::string> arguments = directory->common_arguments();
-    // The call has no name: it may be executed several times, so the server need not remember it.
-    arguments.insert(arguments.end(),
-                     {"", "", "renew", call.permit, lease == 0 ? "" : std::to_string(lease)});
+    arguments.insert(arguments.end(), {"", "", "renew", call.permit, ""});
     directory->look(engine, "pool_permit", {directory->key_of(call.name), directory->index},
                     std::move(arguments), finish(directory, engine, call, done));
 }
@@ -124,7 +125,7 @@ void send_call(const std::shared_ptr<directory_handle>& directory, session_engin
     if (call.what == directory_operation::read)
         return directory->read_numbers(engine, {directory->key_of(call.name)},
                                        finish(directory, engine, call, done));
-    if (call.what == directory_operation::renew)
+    if (call.what == directory_operation::renew && call.terms.lease.count() == 0)
         return start_renewing(directory, engine, call, done);
     const auto [script, arguments] = script_of(call);
     directory->change(engine, script, call.name, arguments, finish(directory, engine, call, done));
