@@ -5,8 +5,10 @@
 // A session whose user, command or key is refused by the server: its behaviour and its log.
 
 #include <atomic>
+#include <boost/asio/as_tuple.hpp>
 #include <boost/asio/error.hpp>
 #include <boost/asio/io_context.hpp>
+#include <boost/asio/use_future.hpp>
 #include <boost/test/unit_test.hpp>
 #include <chrono>
 #include <condition_variable>
@@ -18,8 +20,10 @@
 #include <support/lock_view.hpp>
 #include <support/redis_server.hpp>
 #include <support/running_context.hpp>
+#include <tuple>
 #include <turnstile/redis/error.hpp>
 #include <turnstile/redis/event.hpp>
+#include <turnstile/redis/session.hpp>
 #include <unistd.h>
 
 namespace {
@@ -300,6 +304,20 @@ BOOST_AUTO_TEST_CASE(the_end_of_a_temporary_refusal_is_logged)
     server.run({"CONFIG", "SET", "min-replicas-to-write", "0"});
     BOOST_TEST(
         until([&] { return contains(client.log(), "the server executes commands again\n"); }));
+}
+
+// The script has set the event, or has not.
+BOOST_AUTO_TEST_CASE(a_call_of_an_event_whose_script_loses_a_permission_has_an_unknown_outcome)
+{
+    const restricted_server restricted;
+    boost::asio::io_context context;
+    session confined(context, restricted.settings(undisturbed(restricted.server.url())),
+                     turnstile::redis::session_thread::own);
+    turnstile::redis::event ready(confined, "e");
+    BOOST_TEST(!ready.async_is_set(boost::asio::use_future).get());
+    restricted.server.run({"ACL", "SETUSER", "app", "-zadd"});
+    const auto outcome = ready.async_set(boost::asio::as_tuple(boost::asio::use_future)).get();
+    BOOST_TEST((std::get<0>(outcome) == errc::unknown_outcome));
 }
 
 BOOST_AUTO_TEST_CASE(a_cancelled_waiter_leaves_the_queue_when_its_user_has_the_permission_again)

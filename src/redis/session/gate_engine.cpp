@@ -224,8 +224,9 @@ void gate_engine::perform(const gate_command& what)
 
 void gate_engine::perform(const gate_ended& what)
 {
-    const error_code code = is_missing_right(what.text) ? make_error_code(errc::missing_permission)
-                                                        : error_of(what.result);
+    const error_code code = is_missing_right(what.text) && what.result != gate_result::unknown
+                                ? make_error_code(errc::missing_permission)
+                                : error_of(what.result);
     if (!what.key.empty())
         owner_->gates_report(code, what.key, what.text);
     const auto found = operations_.find(what.request);
