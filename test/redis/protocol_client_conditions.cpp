@@ -50,6 +50,22 @@ public:
         return told;
     }
 
+    /// Another attempt starts to wait on the condition, with a lower ticket.
+    attempt_id sleep_in_front()
+    {
+        const attempt_id other = sleep(hold(second_fence));
+        auto asleep = fallen_asleep();
+        asleep.extra = "50";
+        answer(asleep);
+        return other;
+    }
+
+    void expect_nudge_about(attempt_id which)
+    {
+        BOOST_TEST(sent() == "nudge");
+        BOOST_TEST(commands[0].arguments.at(1) == driven_client::id(which));
+    }
+
     attempt_id id = 0;
 };
 
@@ -163,30 +179,21 @@ BOOST_AUTO_TEST_CASE(a_waiter_of_a_condition_sends_one_nudge_per_lease)
 BOOST_AUTO_TEST_CASE(the_first_waiter_of_a_condition_sends_the_nudge)
 {
     condition_client client;
-    const attempt_id other = client.sleep(client.hold(second_fence));
-    auto asleep = client.fallen_asleep();
-    asleep.extra = "50";
-    client.answer(asleep);
+    const attempt_id other = client.sleep_in_front();
     client.pass(15100ms);
-    BOOST_TEST(client.sent() == "nudge");
-    BOOST_TEST(client.commands[0].arguments.at(1) == client.driven_client::id(other));
+    client.expect_nudge_about(other);
 }
 
 // As a transaction that the server has executed in vain.
 BOOST_AUTO_TEST_CASE(the_next_nudge_asks_about_another_waiter_if_the_first_has_a_new_ticket)
 {
     condition_client client;
-    const attempt_id other = client.sleep(client.hold(second_fence));
-    auto asleep = client.fallen_asleep();
-    asleep.extra = "50";
-    client.answer(asleep);
+    const attempt_id other = client.sleep_in_front();
     client.pass(15100ms);
-    BOOST_TEST(client.sent() == "nudge");
-    BOOST_TEST(client.commands[0].arguments.at(1) == client.driven_client::id(other));
+    client.expect_nudge_about(other);
     client.answer(client.say(driven_client::status::asleep, 0, 0s, 1000));
     client.pass(15100ms);
-    BOOST_TEST(client.sent() == "nudge");
-    BOOST_TEST(client.commands[0].arguments.at(1) == client.driven_client::id(client.id));
+    client.expect_nudge_about(client.id);
 }
 
 BOOST_AUTO_TEST_CASE(nudges_ask_about_the_queue_and_each_condition_in_turn)
@@ -198,8 +205,7 @@ BOOST_AUTO_TEST_CASE(nudges_ask_about_the_queue_and_each_condition_in_turn)
     for (const attempt_id asked : {queued, client.id, other, queued})
     {
         client.pass(15100ms);
-        BOOST_TEST(client.sent() == "nudge");
-        BOOST_TEST(client.commands[0].arguments.at(1) == client.driven_client::id(asked));
+        client.expect_nudge_about(asked);
         client.answer(asked == queued
                           ? client.queued(99, 2s)
                           : client.say(driven_client::status::asleep, second_fence, 2s, 77));

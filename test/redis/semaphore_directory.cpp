@@ -88,6 +88,15 @@ struct other_process
     semaphore_directory directory{own, "d"};
 };
 
+/// Settings for a session behind a proxy, which soon notices that the proxy holds back its bytes.
+turnstile::redis::config reconnecting_soon(const turnstile::test::tcp_proxy& proxy)
+{
+    turnstile::redis::config settings = undisturbed(proxy.url());
+    settings.health_check = 100ms;
+    settings.logger = nullptr;
+    return settings;
+}
+
 }  // namespace
 
 BOOST_FIXTURE_TEST_SUITE(redis_semaphore_directory, scene)
@@ -512,10 +521,7 @@ BOOST_AUTO_TEST_CASE(call_whose_answer_was_lost_is_executed_once)
 BOOST_AUTO_TEST_CASE(late_copy_of_a_call_takes_nothing)
 {
     turnstile::test::tcp_proxy proxy(server.port());
-    turnstile::redis::config settings = undisturbed(proxy.url());
-    settings.health_check = 100ms;
-    settings.logger = nullptr;
-    session slow(context.get_executor(), settings, session_thread::own);
+    session slow(context.get_executor(), reconnecting_soon(proxy), session_thread::own);
     semaphore_directory same(slow, "d");
     const listed_permit_options good;
     get(same.async_create("a", 10));
@@ -537,10 +543,7 @@ BOOST_AUTO_TEST_CASE(late_copy_of_a_call_takes_nothing)
 BOOST_AUTO_TEST_CASE(outcome_of_a_repeated_call_that_is_refused_is_unknown)
 {
     turnstile::test::tcp_proxy proxy(server.port());
-    turnstile::redis::config settings = undisturbed(proxy.url());
-    settings.health_check = 100ms;
-    settings.logger = nullptr;
-    session slow(context.get_executor(), settings, session_thread::own);
+    session slow(context.get_executor(), reconnecting_soon(proxy), session_thread::own);
     semaphore_directory same(slow, "d");
     get(same.async_create("a", 1));
     const auto taken = get(directory.async_take("a", 1, listed_permit_options(1h, "client")));
@@ -556,10 +559,7 @@ BOOST_AUTO_TEST_CASE(outcome_of_a_repeated_call_that_is_refused_is_unknown)
 BOOST_AUTO_TEST_CASE(repeated_release_of_an_ended_permit_is_certain)
 {
     turnstile::test::tcp_proxy proxy(server.port());
-    turnstile::redis::config settings = undisturbed(proxy.url());
-    settings.health_check = 100ms;
-    settings.logger = nullptr;
-    session slow(context.get_executor(), settings, session_thread::own);
+    session slow(context.get_executor(), reconnecting_soon(proxy), session_thread::own);
     semaphore_directory same(slow, "d");
     get(same.async_create("a", 1));
     proxy.hold();

@@ -11,7 +11,7 @@
 #include <turnstile/detail/stored_callable.hpp>
 #include <utility>
 
-// What outlives a local monitor: the state that its sections work on, and the contributions to it.
+// The parts of a local monitor that may outlive it: the state for its sections, and the contributions to that state.
 
 namespace turnstile::detail {
 

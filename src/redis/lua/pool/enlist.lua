@@ -12,7 +12,8 @@ local s, why = open(KEYS[1], read_clock(), ARGV[3], ARGV[5], text(ARGV[5] - ARGV
 if not s then return why end
 local status = 'ok'
 if s.fresh and not is_repeated() then
-  -- What was taken from a removed pool must be older than this one, also if the server's clock was set back.
+  -- Units that were taken from a removed pool have lower tokens than this pool's birth, also if the server's clock was
+  -- set back.
   local shift = (redis.call('ZSCORE', s.done, 'removed') or 0) + 1 - s.now
   if shift > 0 then
     s.now, s.skew, s.born, s.grace = s.now + shift, shift, s.now + shift, s.grace and s.grace + shift
