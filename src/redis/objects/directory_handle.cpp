@@ -5,7 +5,6 @@
 #include "redis/objects/directory_handle.hpp"
 
 #include <mutex>
-#include <random>
 #include <turnstile/redis/error.hpp>
 #include <utility>
 
@@ -19,28 +18,7 @@ namespace {
 /// The largest number of times that a call is sent.
 constexpr int most_attempts = 5;
 
-/// Whether a copy of a call that arrives after this answer changes nothing. The server remembers only calls that it has
-/// executed, and a permit that has ended does not come back.
-bool is_final(std::string_view answer)
-{
-    return answer.starts_with("ok") || answer.starts_with("unheld");
-}
-
 }  // namespace
-
-std::string random_text(int words)
-{
-    constexpr std::string_view digits = "0123456789abcdef";
-    std::random_device device;
-    std::string text;
-    for (; words > 0; --words)
-    {
-        const auto number = static_cast<std::uint32_t>(device());
-        for (int shift = 28; shift >= 0; shift -= 4)
-            text += digits[(number >> static_cast<unsigned>(shift)) & 15U];
-    }
-    return text;
-}
 
 directory_handle::directory_handle(std::shared_ptr<session_core> session, std::string_view name)
     : core(std::move(session))
@@ -75,29 +53,21 @@ void directory_handle::change(session_engine& engine, std::string_view script,
                               const std::string& name, const std::vector<std::string>& more,
                               done_handler done)
 {
-    if (free_slots_.empty())
-    {
-        free_slots_.push_back(last_calls_.size());
-        last_calls_.emplace_back();
-    }
-    const std::size_t slot = free_slots_.back();
-    free_slots_.pop_back();
-    std::string call = nonce_ + '.' + std::to_string(++calls_);
+    named_call call;
+    names_.begin(call, nonce_, ++calls_);
     std::vector<std::string> arguments = common_arguments();
-    arguments.push_back(call);
-    arguments.push_back(last_calls_[slot]);
+    arguments.push_back(call.name);
+    arguments.push_back(call.before);
     arguments.insert(arguments.end(), more.begin(), more.end());
     send(engine, {script, {key_of(name), index}, std::move(arguments), {}, 0},
-         [self = shared_from_this(), slot, call = std::move(call), done = std::move(done)](
-             error_code error, const std::vector<std::string>& leaves, int attempts)
+         [self = shared_from_this(), call = std::move(call), done = std::move(done)](
+             error_code error, const std::vector<std::string>& leaves, int attempts) mutable
          {
-             // The server remembers the call until the slot names it. If the call was sent several times, the server
-             // must not forget it, because it may still receive a copy.
-             if (!error && attempts == 1 && leaves.at(0).starts_with("ok"))
-                 self->last_calls_[slot] = call;
-             self->free_slots_.push_back(slot);
-             if (!error && attempts > 1 && !is_final(leaves.at(0)))
-                 error = errc::unknown_outcome;
+             call.repeated = attempts > 1;
+             if (error)
+                 self->names_.refuse(call);
+             else
+                 error = end_call(self->names_, call, leaves.at(0));
              done(error, leaves);
          });
 }

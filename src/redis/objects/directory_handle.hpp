@@ -5,7 +5,6 @@
 #ifndef TURNSTILE_SRC_REDIS_OBJECTS_DIRECTORY_HANDLE_HPP
 #define TURNSTILE_SRC_REDIS_OBJECTS_DIRECTORY_HANDLE_HPP
 
-#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -16,12 +15,10 @@
 #include <unordered_map>
 #include <vector>
 
+#include "redis/protocol/named_call.hpp"
 #include "redis/session/session_core.hpp"
 
 namespace turnstile::redis::detail {
-
-/// Random digits that cannot be guessed, of @p words times 32 bits.
-[[nodiscard]] std::string random_text(int words);
 
 /**
  * A directory of a session. It sends the commands.
@@ -78,12 +75,10 @@ private:
     void send(session_engine& engine, message what, sent_handler done);
     void forget(const std::string& name, const async_semaphore* object);
 
-    const std::string nonce_ = random_text(2);
-    // The names of calls. They belong to the session's strand.
+    const std::uint64_t nonce_ = make_nonce();
+    // They belong to the session's strand.
+    call_names names_;
     std::uint64_t calls_ = 0;
-    // The call that the server may forget, for each slot.
-    std::vector<std::string> last_calls_;
-    std::vector<std::size_t> free_slots_;
     // The semaphore objects that callers keep. Guarded by the common mutex.
     std::unordered_map<std::string, std::weak_ptr<async_semaphore>> waited_for_;
 };

@@ -2,6 +2,8 @@
 // Distributed under the Boost Software License, Version 1.0.
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <functional>
 #include <iterator>
@@ -31,6 +33,12 @@ boost::asio::any_io_executor executor_of(const directory_handle& directory) noex
 namespace {
 
 using answer_completion = std::shared_ptr<completion<error_code, semaphore_answer>>;
+
+/// An unguessable id of 32 digits.
+std::string make_permit_id()
+{
+    return fmt::format("{:016x}{:016x}", make_nonce(), make_nonce());
+}
 
 /// The script of a call that changes a semaphore, and its arguments behind the common ones.
 std::pair<std::string_view, std::vector<std::string>> script_of(const directory_call& call)
@@ -242,7 +250,7 @@ void start_call(const std::shared_ptr<directory_handle>& directory, directory_ca
         return;
     }
     if (call.what == directory_operation::take && call.terms.lease.count() != 0)
-        call.permit = random_text(4);
+        call.permit = make_permit_id();
     if (!directory->core->post([directory, call = std::move(call), done](session_engine& engine)
                                { send_call(directory, engine, call, done); }))
         done->complete(errc::session_closed, {});
@@ -320,7 +328,7 @@ void start_keep(const std::shared_ptr<directory_handle>& directory, directory_ca
     std::string heir;
     if (call.terms.lease.count() != 0)
     {
-        call.permit = random_text(4);
+        call.permit = make_permit_id();
         heir =
             call.permit + ' ' + std::to_string(call.terms.lease.count()) + ' ' + call.terms.client;
     }

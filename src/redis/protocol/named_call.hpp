@@ -48,6 +48,13 @@ public:
             answered_.push_back(std::exchange(call.name, {}));
     }
 
+    /// The server has refused the call, or not answered it: perhaps it still remembers the earlier call.
+    void refuse(named_call& call)
+    {
+        if (!call.before.empty())
+            answered_.push_back(std::move(call.before));
+    }
+
 private:
     // The names of answered calls, which the server may forget.
     std::vector<std::string> answered_;

@@ -80,6 +80,18 @@ parsed_answer parse_listed_answer(std::string_view text)
     return result;
 }
 
+error_code end_call(call_names& names, named_call& call, std::string_view answer)
+{
+    if (answer.starts_with("ok"))
+    {
+        names.end(call);
+        return {};
+    }
+    names.refuse(call);
+    // A permit that has ended does not come back.
+    return call.repeated && !answer.starts_with("unheld") ? errc::unknown_outcome : error_code();
+}
+
 void parse_entries(const std::vector<std::string>& leaves, semaphore_detail& result)
 {
     std::string_view head = leaves.size() > 1 ? leaves[1] : std::string_view();

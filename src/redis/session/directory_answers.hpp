@@ -12,6 +12,8 @@
 #include <turnstile/redis/listed_semaphore.hpp>
 #include <vector>
 
+#include "redis/protocol/named_call.hpp"
+
 // The answers of the scripts of directories.
 
 namespace turnstile::redis::detail {
@@ -26,6 +28,10 @@ struct parsed_answer
 };
 
 [[nodiscard]] parsed_answer parse_listed_answer(std::string_view text);
+
+/// Ends a named call of a directory by an answer. Returns errc::unknown_outcome if the server refused a repetition: it
+/// remembers only calls that it has executed, and may still receive the first copy.
+[[nodiscard]] error_code end_call(call_names& names, named_call& call, std::string_view answer);
 
 /// Parses the entries of an answer of detail.lua.
 void parse_entries(const std::vector<std::string>& leaves, semaphore_detail& result);

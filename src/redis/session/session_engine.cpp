@@ -17,14 +17,13 @@
 
 namespace turnstile::redis::detail {
 
-namespace {
-
-/// An unguessable number: another client that knows it could forge messages.
 std::uint64_t make_nonce()
 {
     std::random_device device;
     return (static_cast<std::uint64_t>(device()) << 32U) | device();
 }
+
+namespace {
 
 /// The speeds of the clocks differ by at most one part in this many.
 std::int64_t drift_of(const config& settings)

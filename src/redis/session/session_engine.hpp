@@ -94,6 +94,9 @@ inline void complete(const listener& done, error_code what)
 /// Receives the result of a call to a pool.
 using caller = std::shared_ptr<completion<error_code, std::int64_t>>;
 
+/// An unguessable number: another client that knows it could forge messages.
+[[nodiscard]] std::uint64_t make_nonce();
+
 /**
  * Performs the actions of the protocol client: the layer between it, the connection and the handlers.
  *

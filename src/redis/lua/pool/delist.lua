@@ -1,10 +1,10 @@
 -- Removes a pool of a directory with its permits, and informs its waiters.
 --
 -- KEYS       pool, index (of the directory)
--- ARGV       prefix, lease ms, claim ms, idle ms, capacity, name of the call, name of the call before it in its slot,
+-- ARGV       prefix, lease ms, claim ms, idle ms, capacity, name of the call, name of a call that will not be repeated,
 --            name of the pool
 -- returns    ok | missing | foreign | wrongtype
--- repeated   answers ok, until another call in the slot has changed something
+-- repeated   answers ok, as long as the name is remembered
 -- wakes      all waiters
 -- complexity O(waiters + log pools)
 -- flags: allow-oom

@@ -1,12 +1,11 @@
 -- Takes units of a pool of a directory if they are available and nobody waits: for good, or for a permit.
 --
 -- KEYS       pool, index (of the directory)
--- ARGV       prefix, lease ms, claim ms, idle ms, capacity, name of the call, name of the call before it in its slot,
+-- ARGV       prefix, lease ms, claim ms, idle ms, capacity, name of the call, name of a call that will not be repeated,
 --            units, id of the permit (empty: for good), its lease ms, its client
 -- returns    ok | busy | missing | foreign | wrongtype; see conclude(), the fence is that of the permit or, for good, the
 --            time of the first call
--- repeated   answers ok, or busy if the permit has ended, and takes nothing, until another call in the slot has changed
---            something
+-- repeated   answers ok, or busy if the permit has ended, and takes nothing, as long as the name is remembered
 -- wakes      waiters of the queue, as long as the first one fits
 -- complexity O(log holders)
 -- flags: none

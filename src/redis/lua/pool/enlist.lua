@@ -1,10 +1,10 @@
 -- Creates a pool of a directory, which is kept until it is removed.
 --
 -- KEYS       pool, index (of the directory: a sorted set of the names of its pools)
--- ARGV       prefix, lease ms, claim ms, idle ms, capacity, name of the call, name of the call before it in its slot,
+-- ARGV       prefix, lease ms, claim ms, idle ms, capacity, name of the call, name of a call that will not be repeated,
 --            name of the pool, available units
 -- returns    ok | exists | foreign | wrongtype; see conclude()
--- repeated   answers ok, also if the pool was removed, until another call in the slot has changed something
+-- repeated   answers ok, also if the pool was removed, as long as the name is remembered
 -- wakes      if the pool exists, waiters of its queue, as long as the first one fits
 -- complexity O(log pools)
 -- flags: none

@@ -1,13 +1,13 @@
 -- Renews or ends a permit of a pool of a directory.
 --
 -- KEYS       pool, index (of the directory)
--- ARGV       prefix, lease ms, claim ms, idle ms, capacity, name of the call, name of the call before it in its slot
+-- ARGV       prefix, lease ms, claim ms, idle ms, capacity, name of the call, name of a call that will not be repeated
 --            (both empty for a renewal with the former lease), what (renew, release, free), id of the permit (for free:
 --            its fence), its new lease ms (empty: the former one)
 -- returns    ok | unheld | missing | foreign | wrongtype; see conclude(), the fence and the units are those of
 --            the permit
 -- repeated   renews again with the former lease; else changes nothing, and answers ok (a renewal: unheld, if the permit
---            has ended), until another call in the slot has changed something
+--            has ended), as long as the name is remembered
 -- wakes      waiters of the queue, as long as the first one fits
 -- complexity O(log waiters + log holders)
 -- flags: allow-oom

@@ -1,10 +1,10 @@
 -- Adds units to a pool of a directory.
 --
 -- KEYS       pool, index (of the directory)
--- ARGV       prefix, lease ms, claim ms, idle ms, capacity, name of the call, name of the call before it in its slot,
+-- ARGV       prefix, lease ms, claim ms, idle ms, capacity, name of the call, name of a call that will not be repeated,
 --            units, the fence with which they were taken for good (empty: they are new)
 -- returns    ok | excess | missing | foreign | wrongtype; see conclude()
--- repeated   answers ok, and adds nothing, until another call in the slot has changed something
+-- repeated   answers ok, and adds nothing, as long as the name is remembered
 -- wakes      waiters of the queue, as long as the first one fits
 -- complexity O(log waiters + log holders)
 -- flags: allow-oom
