@@ -1,0 +1,837 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#include <algorithm>
+#include <array>
+#include <boost/test/data/test_case.hpp>
+#include <boost/test/unit_test.hpp>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <ostream>
+#include <set>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "redis/session/directory_answers.hpp"
+#include "support/pool_state.hpp"
+#include "support/random_runs.hpp"
+#include "support/redis_store.hpp"
+#include "support/script_engine.hpp"
+
+// Random histories of clients and the semaphores of one directory: connections break, commands in flight are lost or
+// arrive late, leases end, and the server's clock is set. TURNSTILE_RANDOM_RUNS is the number of histories.
+
+namespace turnstile::test {
+namespace {
+
+using namespace std::chrono_literals;
+using redis::detail::call_names;
+using redis::detail::named_call;
+using words = std::vector<std::string>;
+
+constexpr std::int64_t capacity = 6;
+constexpr int most_attempts = 5;
+const std::string lease = "3000";
+const std::string claim = "1000";
+const std::string idle = "2000";
+
+enum class deed
+{
+    create,
+    remove,
+    add,
+    give_back,
+    take,
+    take_for_good,
+    renew,
+    release,
+    free,
+    // Those of a session with an attempt. They are not repeated.
+    acquire,
+    keep,
+    keep_for_good,
+    let_go,
+};
+constexpr unsigned number_of_deeds = 13;
+
+[[nodiscard]] bool is_of_session(deed what)
+{
+    return what >= deed::acquire;
+}
+
+/// How clients treat calls that were sent several times.
+enum class habit
+{
+    careful,
+    /// The refusal of a repetition counts as the outcome.
+    believes_refusals,
+    /// The server may forget the call as soon as one copy was answered.
+    forgets_copies,
+};
+
+/// A semaphore as the server would report it now.
+struct portrait
+{
+    bool exists = false;
+    std::int64_t now = 0;
+    std::int64_t value = 0;
+    /// The units of each permit, and of each grant of a session; and the ends of their leases.
+    std::map<std::string, std::pair<std::int64_t, std::int64_t>> holders;
+    words queue;
+    /// The units of the first waiter.
+    std::int64_t next = 0;
+
+    [[nodiscard]] std::int64_t total() const
+    {
+        std::int64_t result = value;
+        for (const auto& [id, holding] : holders)
+            result += holding.first;
+        return result;
+    }
+};
+
+/// One request of a user, which may be sent several times.
+struct request
+{
+    deed what{};
+    std::size_t pool = 0;
+    std::int64_t units = 0;
+    /// The permit, or the attempt.
+    std::string id;
+    std::string script;
+    words keys;
+    words arguments;
+    named_call call;
+    int sent = 0;
+    bool executed = false;
+    /// Whether the user knows the outcome; and whether the call was refused.
+    bool is_answered = false;
+    bool is_refused = false;
+};
+
+/// A session and its connection.
+struct peer
+{
+    std::uint64_t nonce = 0;
+    std::uint64_t incarnation = 1;
+    bool up = true;
+    call_names names;
+    std::uint64_t calls = 0;
+    /// The requests without an answer.
+    std::set<std::size_t> pending;
+    std::deque<std::size_t> to_server;
+    std::deque<std::pair<std::size_t, std::string>> to_client;
+
+    [[nodiscard]] std::string connection() const
+    {
+        return "n" + std::to_string(nonce) + '#' + std::to_string(incarnation);
+    }
+};
+
+class world
+{
+public:
+    world(script_engine& scripts, std::uint64_t seed, habit clients = habit::careful)
+        : scripts_(scripts)
+        , habit_(clients)
+        , dice_(seed)
+        , peers_(3)
+    {
+        store_.clock = 1'700'000'000'000'000;
+        for (peer& each : peers_)
+        {
+            each.nonce = static_cast<std::uint64_t>(&each - peers_.data());
+            store_.subscribers["w:" + each.connection()] = 1;
+        }
+    }
+
+    /// Takes a random step: a request of a user, a fault, or progress of a message.
+    void step()
+    {
+        peer& who = dice_.one_of(peers_);
+        switch (dice_.below(16))
+        {
+        case 0:
+            return cut(who);
+        case 1:
+        case 2:
+            return pass(std::chrono::milliseconds(dice_.below(200)));
+        case 3:
+            return late();
+        case 4:
+            if (dice_.below(8) == 0)
+                store_.clock += (static_cast<std::int64_t>(dice_.below(4001)) - 2000) * 1000;
+            return;
+        case 5:
+        case 6:
+        case 7:
+            return begin(who);
+        case 8:
+            return connect(who);
+        case 9:
+        case 10:
+        case 11:
+        case 12:
+            return execute(who);
+        default:
+            return deliver(who);
+        }
+    }
+
+    /// Lets everything in transit arrive.
+    void settle()
+    {
+        while (!late_.empty())
+            late();
+        for (peer& each : peers_)
+        {
+            connect(each);
+            while (!each.to_server.empty() || !each.to_client.empty())
+            {
+                execute(each);
+                deliver(each);
+            }
+            promise(each.pending.empty(), "a call has no answer");
+        }
+    }
+
+    /// The executed deeds of each kind.
+    std::map<deed, std::size_t> done;
+    /// The calls whose users know no outcome.
+    std::size_t unknown = 0;
+    /// The broken promise; empty if there is none.
+    std::string violation;
+
+private:
+    static std::string text(std::int64_t number) { return std::to_string(number); }
+    static std::string key_of(std::size_t pool) { return "pool" + std::to_string(pool); }
+
+    // --- users and connections --------------------------------------------------------------
+
+    void begin(peer& who)
+    {
+        request made;
+        made.what = static_cast<deed>(dice_.below(number_of_deeds));
+        made.pool = dice_.below(2);
+        if (!store_.exists(key_of(made.pool)) && dice_.coin())
+            made.what = deed::create;
+        made.units = 1 + dice_.below(3);
+        const std::string units = text(made.units);
+        const std::string term = text(300 + dice_.below(3000));
+        switch (made.what)
+        {
+        case deed::create:
+            made.script = "pool_enlist";
+            made.arguments = {"name" + std::to_string(made.pool), units};
+            break;
+        case deed::remove:
+            // Otherwise, semaphores would hardly live.
+            if (dice_.below(3) != 0)
+                return;
+            made.script = "pool_delist";
+            made.arguments = {"name" + std::to_string(made.pool)};
+            break;
+        case deed::add:
+            made.script = "pool_supply";
+            made.arguments = {units, ""};
+            break;
+        case deed::give_back:
+        {
+            if (taken_.empty())
+                return;
+            const auto taken = dice_.one_of(taken_);
+            std::tie(made.pool, made.units, std::ignore) = taken;
+            made.script = "pool_supply";
+            made.arguments = {text(made.units), std::get<2>(taken)};
+            std::erase(taken_, taken);
+            break;
+        }
+        case deed::take:
+            made.id = "permit" + std::to_string(requests_.size());
+            made.script = "pool_draw";
+            made.arguments = {units, made.id, term, "a client"};
+            break;
+        case deed::take_for_good:
+            made.script = "pool_draw";
+            made.arguments = {units, "", "0", ""};
+            break;
+        case deed::renew:
+        case deed::release:
+        case deed::free:
+            return begin_with_permit(who, made.what, term);
+        default:
+            return begin_in_session(who, std::move(made), term);
+        }
+        begin(who, std::move(made));
+    }
+
+    /// One of the last elements, which probably still exists.
+    template <class Things>
+    const auto& recent(const Things& things)
+    {
+        return things[things.size() - 1 -
+                      dice_.below(std::min(3U, static_cast<unsigned>(things.size())))];
+    }
+
+    void begin_with_permit(peer& who, deed what, const std::string& term)
+    {
+        if (permits_.empty())
+            return;
+        request made;
+        made.what = what;
+        std::tie(made.pool, made.id) = recent(permits_);
+        made.script = "pool_permit";
+        if (what == deed::renew)
+            made.arguments = {"renew", made.id, term};
+        else if (what == deed::release)
+            made.arguments = {"release", made.id, ""};
+        else
+        {
+            const auto found = fences_.find(made.id);
+            if (found == fences_.end())
+                return;
+            made.arguments = {"free", found->second, ""};
+        }
+        begin(who, std::move(made));
+    }
+
+    void begin_in_session(peer& who, request made, const std::string& term)
+    {
+        if (made.what == deed::acquire)
+        {
+            made.id = who.connection() + '.' + std::to_string(requests_.size());
+            made.script = "pool_acquire";
+            made.arguments = {made.id, "queue",        "0",  lease, claim,
+                              idle,    text(capacity), "-1", "0",   text(made.units),
+                              ""};
+            return begin(who, std::move(made));
+        }
+        if (grants_.empty())
+            return;
+        const auto [id, pool, units, fence] = recent(grants_);
+        std::erase_if(grants_, [&](const grant& each) { return each.id == id; });
+        made.id = id;
+        made.pool = pool;
+        made.units = units;
+        const bool stays = made.what == deed::keep_for_good;
+        const std::string heir = made.what == deed::keep
+                                     ? text(units) + ' ' + heir_of(id) + ' ' + term + " a client"
+                                     : "";
+        made.script = "pool_release";
+        made.arguments = {
+            id,  fence, "slot", lease, claim, idle, text(capacity), "-1", text(stays ? units : 0),
+            heir};
+        begin(who, std::move(made));
+    }
+
+    void begin(peer& who, request made)
+    {
+        words arguments{"w:"};
+        made.keys = {key_of(made.pool)};
+        if (!is_of_session(made.what))
+        {
+            who.names.begin(made.call, who.nonce, ++who.calls);
+            arguments.insert(arguments.end(), {lease, claim, idle, text(capacity), made.call.name,
+                                               made.call.before});
+            made.keys.emplace_back("index");
+        }
+        made.arguments.insert(made.arguments.begin(), arguments.begin(), arguments.end());
+        requests_.push_back(std::move(made));
+        who.pending.insert(requests_.size() - 1);
+        if (who.up)
+            send(who, requests_.size() - 1);
+    }
+
+    void send(peer& who, std::size_t number)
+    {
+        ++requests_[number].sent;
+        who.to_server.push_back(number);
+    }
+
+    void connect(peer& who)
+    {
+        if (std::exchange(who.up, true))
+            return;
+        ++who.incarnation;
+        store_.subscribers["w:" + who.connection()] = 1;
+        for (const std::size_t number : std::set<std::size_t>(who.pending))
+        {
+            request& each = requests_[number];
+            if (each.sent < most_attempts && (each.sent == 0 || !is_of_session(each.what)))
+                send(who, number);
+            else
+                give_up(who, number);
+        }
+    }
+
+    void give_up(peer& who, std::size_t number)
+    {
+        ++unknown;
+        who.names.refuse(requests_[number].call);
+        who.pending.erase(number);
+    }
+
+    void cut(peer& who)
+    {
+        if (!std::exchange(who.up, false))
+            return;
+        store_.subscribers.erase("w:" + who.connection());
+        // Commands in flight are lost, or reach the server later.
+        for (const std::size_t each : who.to_server)
+            if (dice_.coin())
+                late_.push_back(each);
+        who.to_server.clear();
+        who.to_client.clear();
+    }
+
+    void deliver(peer& who)
+    {
+        if (who.to_client.empty())
+            return;
+        const auto [number, answer] = std::move(who.to_client.front());
+        who.to_client.pop_front();
+        who.pending.erase(number);
+        request& each = requests_[number];
+        const bool is_released = answer.starts_with("released");
+        if (each.what == deed::keep_for_good && is_released)
+            taken_.emplace_back(each.pool, each.units, each.arguments.at(2));
+        if (each.what == deed::keep && is_released)
+            permits_.emplace_back(each.pool, heir_of(each.id));
+        if (is_of_session(each.what))
+            return;
+        each.call.repeated = each.sent > 1 && habit_ != habit::forgets_copies;
+        if (end_call(who.names, each.call, answer) && habit_ != habit::believes_refusals)
+        {
+            ++unknown;
+            return;
+        }
+        const auto parsed = redis::detail::parse_listed_answer(answer);
+        BOOST_TEST_REQUIRE(!parsed.error);
+        each.is_answered = true;
+        each.is_refused = parsed.answer.status != redis::directory_status::done;
+        // A renewal of a permit that has ended since may have been executed.
+        promise(each.executed == !each.is_refused || each.what == deed::renew,
+                "a call was answered wrongly: " + answer);
+        const std::string fence = std::to_string(parsed.answer.fencing_token);
+        if (each.what == deed::take && !each.is_refused)
+        {
+            permits_.emplace_back(each.pool, each.id);
+            fences_.emplace(each.id, fence);
+        }
+        if (each.what == deed::take_for_good && !each.is_refused)
+            taken_.emplace_back(each.pool, each.units, fence);
+    }
+
+    void pass(std::chrono::microseconds span) { store_.clock += span.count(); }
+
+    // --- the server -------------------------------------------------------------------------
+
+    void late()
+    {
+        if (late_.empty())
+            return;
+        run(late_.front());
+        late_.pop_front();
+    }
+
+    void execute(peer& who)
+    {
+        if (who.to_server.empty())
+            return;
+        const std::size_t number = who.to_server.front();
+        who.to_server.pop_front();
+        std::string answer = run(number);
+        who.to_client.emplace_back(number, std::move(answer));
+    }
+
+    std::string run(std::size_t number)
+    {
+        request& what = requests_[number];
+        const std::size_t other = 1 - what.pool;
+        const portrait before = look(what.pool);
+        const portrait untouched = look(other);
+        queued_ = queue_of(store_, what.pool);
+        // A session may still release a grant whose lease has ended.
+        const bool is_held = is_of_session(what.what) && is_stored(what);
+        store_.published.clear();
+        const redis_reply reply = scripts_.run(store_, what.script, what.keys, what.arguments);
+        BOOST_TEST_REQUIRE(!reply.is_error(), reply.text);
+        const std::string answer = reply.leaves().at(0);
+        last_ =
+            what.script + " " + what.arguments.back() + ", call " + what.call.name + ": " + answer;
+        note_grants(what, answer);
+        const bool does = judge(what, before, look(what.pool), is_held, answer);
+        if (what.what == deed::remove && does)
+            check_informed();
+        promise(look(other).total() == untouched.total(), "another semaphore changed");
+        return answer;
+    }
+
+    static words queue_of(const redis_store& store, std::size_t pool)
+    {
+        words result;
+        if (const auto* const queue = store.zset(key_of(pool) + "{queue}"))
+            for (const auto& [ticket, id] : queue->order)
+                result.push_back(id);
+        return result;
+    }
+
+    /// Whether the server knows the grant that a session ends.
+    bool is_stored(const request& what) const
+    {
+        const auto* const holders = store_.zset(key_of(what.pool) + "{holders}");
+        return is_end(what.what) && holders != nullptr && holders->scores.contains(what.id);
+    }
+
+    /// What the server would report now, without changing anything.
+    portrait look(std::size_t pool)
+    {
+        redis_store copy = store_;
+        portrait result;
+        const words listed = scripts_
+                                 .run(copy, "pool_detail", {key_of(pool)},
+                                      {"w:", lease, claim, idle, text(capacity), "sessions", "100"})
+                                 .leaves();
+        if (listed.at(0) == "missing")
+            return result;
+        const auto parsed = redis::detail::parse_listed_answer(listed.at(0));
+        BOOST_TEST_REQUIRE((!parsed.error && !parsed.more), listed.at(0));
+        result.exists = true;
+        result.now = std::stoll(listed.at(1));
+        result.value = parsed.answer.state.value;
+        const auto& fields = *copy.hash(key_of(pool));
+        if (const auto* const holders = copy.zset(key_of(pool) + "{holders}"))
+            for (const auto& [id, ends] : holders->scores)
+                result.holders.emplace(id, std::pair(std::stoll(fields.at("h " + id)),
+                                                     static_cast<std::int64_t>(ends)));
+        result.queue = queue_of(copy, pool);
+        if (!result.queue.empty())
+            result.next = std::stoll(fields.at("w " + result.queue.front()));
+        return result;
+    }
+
+    /// Notes the grants that the script has published or answered.
+    void note_grants(const request& what, const std::string& answer)
+    {
+        // By their tokens.
+        std::map<std::string, std::string> granted;
+        if (what.what == deed::acquire && answer.starts_with("own "))
+            granted.emplace(word_of(answer, 2), what.id);
+        for (const auto& [channel, message] : store_.published)
+            if (message.starts_with("grant "))
+                granted.emplace(word_of(message, 2), word_of(message, 1));
+        for (const auto& [fence, id] : granted)
+        {
+            check_token(what.pool, fence);
+            const request& asked = requests_.at(std::stoul(id.substr(id.find('.') + 1)));
+            const auto same = [&](const grant& each) { return each.id == id; };
+            if (std::ranges::none_of(grants_, same))
+                grants_.push_back({id, asked.pool, asked.units, fence});
+        }
+    }
+
+    static std::string word_of(const std::string& line, std::size_t index)
+    {
+        std::size_t from = 0;
+        for (; index > 0; --index)
+            from = line.find(' ', from) + 1;
+        return line.substr(from, line.find(' ', from) - from);
+    }
+
+    /// The permit that receives the units of a session's attempt.
+    static std::string heir_of(const std::string& id) { return "heir" + id.substr(id.find('.')); }
+
+    // --- promises ---------------------------------------------------------------------------
+
+    /// Whether the semaphore should change, if this is the first copy of the call that is executed.
+    [[nodiscard]] bool can_be_done(const request& what, const portrait& before) const
+    {
+        const bool holds = before.holders.contains(what.id);
+        switch (what.what)
+        {
+        case deed::create:
+            return !before.exists;
+        case deed::remove:
+            return before.exists;
+        case deed::add:
+            return before.exists && before.total() + what.units <= capacity;
+        case deed::give_back:
+            return before.exists && before.total() + what.units <= capacity &&
+                   std::stoll(what.arguments.back()) >= born_[what.pool];
+        case deed::take:
+        case deed::take_for_good:
+            return before.exists && before.queue.empty() && before.value >= what.units;
+        case deed::renew:
+        case deed::release:
+        case deed::free:
+            return before.exists && holds;
+        default:
+            return false;
+        }
+    }
+
+    /// Returns whether the call took effect.
+    bool judge(request& what, const portrait& before, const portrait& after, bool is_held,
+               const std::string& answer)
+    {
+        const bool does = !what.executed && (is_held || can_be_done(what, before));
+        promise(!does || !what.is_answered, "a call took effect after its answer");
+        what.executed = what.executed || does;
+        if (does)
+            ++done[what.what];
+        if (!is_of_session(what.what))
+        {
+            // Later, a permit may have ended, and the semaphore may have been removed.
+            const bool lasts = what.what == deed::create || what.what == deed::remove;
+            const bool says = answer.starts_with("ok");
+            promise(!says || what.executed, "a call was confirmed that was not executed");
+            promise(says || !what.executed || !lasts, "an executed call was refused");
+        }
+        const bool toggles = does && (what.what == deed::create || what.what == deed::remove);
+        promise(after.exists == (before.exists != toggles), "a semaphore came or went");
+        if (!after.exists || !violation.empty())
+            return does;
+        std::int64_t total = before.total();
+        if (does &&
+            (what.what == deed::create || what.what == deed::add || what.what == deed::give_back))
+            total += what.units;
+        if (does && (what.what == deed::take_for_good || what.what == deed::keep_for_good))
+            total -= what.units;
+        promise(after.total() == total,
+                "there are " + text(after.total()) + " units, and should be " + text(total));
+        promise(after.queue.empty() || after.value < after.next,
+                "a waiter waits for available units");
+        if (what.what == deed::create && does)
+            begin_life(what, after);
+        const std::int64_t clock =
+            std::stoll(pool_word(store_.hash(key_of(what.pool))->at("state"), "clock"));
+        promise(clock >= latest_[what.pool], "the clock of a semaphore went back");
+        latest_[what.pool] = clock;
+        if (what.what == deed::take && does)
+            check_token(what.pool, word_of(answer, 4));
+        check_holders(what, before, after, does);
+        return does;
+    }
+
+    void check_informed()
+    {
+        for (const std::string& id : queued_)
+            promise(std::ranges::any_of(store_.published, [&](const auto& each)
+                                        { return each.second.starts_with("missing " + id + ' '); }),
+                    "a waiter was not informed");
+    }
+
+    void begin_life(const request& what, const portrait& after)
+    {
+        promise(after.holders.empty() && after.queue.empty(), "a new semaphore is in use");
+        promise(after.now > latest_[what.pool], "a new semaphore has the tokens of the former one");
+        born_[what.pool] = after.now;
+    }
+
+    void check_token(std::size_t pool, const std::string& token)
+    {
+        promise(std::stoll(token) > tokens_[pool], "a token is not higher than all before");
+        tokens_[pool] = std::max<std::int64_t>(tokens_[pool], std::stoll(token));
+    }
+
+    /// Whether a request ends a permit, or the grant of a session.
+    static bool is_end(deed what)
+    {
+        return what == deed::release || what == deed::free ||
+               (is_of_session(what) && what != deed::acquire);
+    }
+
+    void check_holders(const request& what, const portrait& before, const portrait& after,
+                       bool does)
+    {
+        // A session may still end a grant whose lease has ended. Then no waiter receives its units, as it would in `before`.
+        for (const auto& [id, holding] : before.holders)
+            promise(after.holders.contains(id) || std::ranges::count(queued_, id) != 0 ||
+                        (does && is_end(what.what) && id == what.id),
+                    id + " lost its units");
+        for (const auto& [id, holding] : after.holders)
+        {
+            const auto old = before.holders.find(id);
+            const bool is_its =
+                id == what.id || (what.what == deed::keep && id == heir_of(what.id));
+            if (old == before.holders.end())
+                promise(std::ranges::count(queued_, id) != 0 ||
+                            (is_its && (does || what.what == deed::acquire)),
+                        id + " received units");
+            else if (does && what.what == deed::renew && is_its)
+                promise(holding.second == after.now + std::stoll(what.arguments.back()) * 1000,
+                        "a renewal had no effect");
+            else
+                promise(holding.second == old->second.second, "the lease of " + id + " changed");
+        }
+    }
+
+    /// Notes a broken promise.
+    void promise(bool is_kept, const std::string& otherwise)
+    {
+        if (!is_kept && violation.empty())
+            violation = otherwise + "; " + last_;
+    }
+
+    struct grant
+    {
+        std::string id;
+        std::size_t pool;
+        std::int64_t units;
+        std::string fence;
+    };
+
+    script_engine& scripts_;
+    habit habit_;
+    dice dice_;
+    redis_store store_;
+    std::vector<peer> peers_;
+    std::deque<request> requests_;
+    std::deque<std::size_t> late_;
+    // What users know: permits with their pools, their fences, units that were taken for good, and grants of sessions.
+    std::vector<std::pair<std::size_t, std::string>> permits_;
+    std::map<std::string, std::string> fences_;
+    std::vector<std::tuple<std::size_t, std::int64_t, std::string>> taken_;
+    std::vector<grant> grants_;
+    // The time at which each semaphore was created, and its latest time.
+    std::array<std::int64_t, 2> born_{};
+    std::array<std::int64_t, 2> latest_{};
+    std::array<std::int64_t, 2> tokens_{};
+    // The last script, for the message.
+    std::string last_;
+    // The waiters before it.
+    words queued_;
+};
+
+constexpr int steps = 400;
+
+/// Runs one history. Returns the broken promise.
+std::string find_directory_violation(script_engine& scripts, std::uint64_t seed,
+                                     habit clients = habit::careful)
+{
+    world w(scripts, seed, clients);
+    for (int i = 0; i < steps && w.violation.empty(); ++i)
+        w.step();
+    if (w.violation.empty())
+        w.settle();
+    return w.violation;
+}
+
+BOOST_AUTO_TEST_SUITE(redis_directory_simulation)
+
+BOOST_AUTO_TEST_CASE(histories)
+{
+    script_engine scripts;
+    run_seeds(simulations_are_optimized() ? 300 : 60, [&](std::uint64_t seed)
+              { BOOST_TEST(find_directory_violation(scripts, seed) == ""); });
+}
+
+// Otherwise, the histories would show nothing.
+BOOST_AUTO_TEST_CASE(each_deed_occurs)
+{
+    script_engine scripts;
+    std::map<deed, std::size_t> done;
+    std::size_t unknown = 0;
+    for (std::uint64_t seed = 1; seed <= 30; ++seed)
+    {
+        world w(scripts, seed);
+        for (int i = 0; i < steps; ++i)
+            w.step();
+        for (const auto& [what, count] : w.done)
+            done[what] += count;
+        unknown += w.unknown;
+    }
+    for (unsigned i = 0; i < number_of_deeds; ++i)
+        BOOST_TEST((static_cast<deed>(i) == deed::acquire || done[static_cast<deed>(i)] > 0U),
+                   "nobody ever did " << i);
+    BOOST_TEST(unknown > 0U);
+}
+
+// --- safeguards ---------------------------------------------------------------------------------
+
+struct safeguard
+{
+    const char* name;
+    /// Disables the safeguard in the scripts.
+    std::vector<script_patch> scripts;
+    /// Disables a safeguard of the clients.
+    habit clients;
+    /// The promise that is broken without the safeguard.
+    const char* promise;
+
+    friend std::ostream& operator<<(std::ostream& stream, const safeguard& each)
+    {
+        return stream << each.name;
+    }
+};
+
+const std::vector<safeguard>& all_safeguards()
+{
+    static const std::vector<safeguard> list{
+        {"a semaphore is created once by each call",
+         {{"pool_enlist", "if s.fresh and not is_repeated() then", "if s.fresh then"}},
+         habit::careful,
+         "a semaphore came or went"},
+        {"a semaphore is removed once by each call",
+         {{"pool_delist", "if repeated then return 'ok' end", ""}},
+         habit::careful,
+         "a semaphore came or went"},
+        {"units are added once by each call",
+         {{"pool_supply", "if not is_repeated() then", "if true then"}},
+         habit::careful,
+         "units, and should be"},
+        {"units are taken once by each call",
+         {{"pool_draw", "local taken_at = is_repeated()", "local taken_at"}},
+         habit::careful,
+         "units, and should be"},
+        {"a permit is renewed once by each call",
+         {{"pool_permit", "  if not is_repeated() then\n", "  if true then\n"}},
+         habit::careful,
+         "the lease of permit"},
+        {"units return only to the semaphore from which they were taken",
+         {{"pool_supply", "if fence and s.born > fence then return 'missing' end", ""}},
+         habit::careful,
+         "was confirmed that was not executed"},
+        {"the clock of a semaphore is above that of the former one",
+         {{"pool_enlist", "if shift > 0 then", "if false then"}},
+         habit::careful,
+         "a new semaphore has the tokens of the former one"},
+        {"waiters learn that their semaphore is removed",
+         {{"pool_delist", "for _, id in ipairs(redis.call('ZRANGE', s.queue, 0, -1)) do",
+           "for _, id in ipairs({}) do"}},
+         habit::careful,
+         "a waiter was not informed"},
+        {"the refusal of a repeated call is no outcome",
+         {},
+         habit::believes_refusals,
+         "after its answer"},
+        {"the server remembers a repeated call",
+         {},
+         habit::forgets_copies,
+         "a semaphore came or went"},
+    };
+    return list;
+}
+
+BOOST_DATA_TEST_CASE(each_safeguard_is_necessary, all_safeguards())
+{
+    script_engine weakened(sample.scripts);
+    std::string violation;
+    for (std::uint64_t seed = 1;
+         seed <= 3000 && violation.find(sample.promise) == std::string::npos; ++seed)
+        violation = find_directory_violation(weakened, seed, sample.clients);
+    BOOST_TEST(violation.find(sample.promise) != std::string::npos,
+               "no history needs it: " << sample.name);
+    BOOST_TEST_MESSAGE(sample.name << ": " << violation);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace
+}  // namespace turnstile::test
