@@ -7,6 +7,7 @@
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
 #include <boost/asio/this_coro.hpp>
 #include <boost/describe/class.hpp>
 #include <chrono>
@@ -23,6 +24,7 @@
 #include <turnstile/redis/semaphore_directory.hpp>
 #include <turnstile/redis/shared_mutex.hpp>
 #include <turnstile/with_lock.hpp>
+#include <utility>
 
 namespace {
 
@@ -271,6 +273,63 @@ boost::asio::awaitable<void> fenced(turnstile::redis::session& session)
     check(storage.written == 7 && storage.highest != 0);
 }
 
+struct stopped
+{
+};
+
+/// Is run twice: at first until an operator breaks the lock.
+struct reports_type
+{
+    boost::asio::awaitable<void> run(std::uint64_t fence)
+    {
+        check(fence > last);
+        if (std::exchange(last, fence) != 0)
+            throw stopped();
+        co_await lock.async_break();
+        boost::asio::steady_timer never{co_await boost::asio::this_coro::executor,
+                                        boost::asio::steady_timer::time_point::max()};
+        co_await never.async_wait();
+    }
+
+    turnstile::redis::async_mutex& lock;
+    std::uint64_t last = 0;
+};
+
+boost::asio::awaitable<void> lead(turnstile::redis::session& session, reports_type& reports)
+{
+    // [leader]
+    turnstile::redis::async_mutex leadership{session, "reports"};
+    auto body = [&](auto& guard) -> boost::asio::awaitable<void>
+    { co_await reports.run(guard.fencing_token()); };
+    for (;;)
+        try
+        {
+            co_await turnstile::with_lock(leadership, body);
+        }
+        catch (const turnstile::system_error& error)
+        {
+            if (error.code() != turnstile::errc::lost)
+                throw;
+        }
+    // [leader]
+}
+
+boost::asio::awaitable<void> leaders(turnstile::redis::session& session)
+{
+    turnstile::redis::async_mutex lock{session, "reports"};
+    reports_type reports{lock};
+    bool is_stopped = false;
+    try
+    {
+        co_await lead(session, reports);
+    }
+    catch (const stopped&)
+    {
+        is_stopped = true;
+    }
+    check(is_stopped);
+}
+
 void many(turnstile::redis::session& session)
 {
     // [cohort]
@@ -332,6 +391,7 @@ boost::asio::awaitable<void> all(boost::asio::any_io_executor executor)
     co_await latches(session);
     co_await barriers(session);
     co_await fenced(session);
+    co_await leaders(session);
     co_await inspection(session);
     many(session);
     durable(session);
