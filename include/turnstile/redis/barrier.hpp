@@ -42,8 +42,8 @@ namespace turnstile::redis {
  * arrival counts again, in the current round.
  *
  * @par Number of participants
- * The first user of a name decides it. A barrier that is not used for the idle time of the session is
- * deleted; the next user creates it anew. A barrier with a dropped participant (@ref async_arrive_and_drop)
+ * The first user of a name decides it. A barrier that is not used for three leases and the idle time of the
+ * session is deleted; the next user creates it anew. A barrier with a dropped participant (@ref async_arrive_and_drop)
  * is deleted one day after its last use (@ref memory).
  *
  * @par What is exact

@@ -43,7 +43,8 @@ enum class errc
     fence_regressed = 8,
     /// The server is older than Redis 7.0, lacks a feature, or is a Redis Cluster.
     unsupported_server = 9,
-    /// The connection broke before the answer came, so the server may or may not have executed the command.
+    /// The server may or may not have executed the command: the connection broke before the answer came, the script
+    /// failed in the middle, or the server refused a repetition of the command.
     unknown_outcome = 10,
     /// The session was closed, or belongs to the process that this one was forked from.
     session_closed = 11,
@@ -172,7 +173,7 @@ public:
         case errc::unsupported_server:
             return "the server is older than Redis 7.0, or a Redis Cluster";
         case errc::unknown_outcome:
-            return "the connection broke before the answer came";
+            return "it is unknown whether the server has executed the command";
         case errc::session_closed:
             return "the session is closed";
         case errc::server_error:

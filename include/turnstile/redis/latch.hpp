@@ -36,8 +36,8 @@ namespace turnstile::redis {
  * its own name.
  *
  * @par Count
- * The first user of a name decides it. The server deletes a latch without arrivals that is not used for the
- * idle time of the session. It deletes any other latch a day after its last use (@ref memory); a later user
+ * The first user of a name decides it. The server deletes a latch without arrivals that is not used for three leases
+ * and the idle time of the session. It deletes any other latch a day after its last use (@ref memory). A later user
  * creates a new one.
  *
  * @par What is exact
