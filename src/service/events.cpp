@@ -72,10 +72,9 @@ std::string frame(std::uint64_t id, std::string_view kind, std::string_view data
 
 struct events::reader
 {
-    reader(const executor& ex, std::uint64_t last, std::shared_ptr<const int> counter)
+    reader(const executor& ex, std::shared_ptr<const int> counter)
         : counted(std::move(counter))
         , timer(ex)
-        , seen(last)
     {
     }
 
@@ -84,7 +83,7 @@ struct events::reader
     /// Whether waiting_ contains it.
     bool is_waiting = false;
     /// The id of the last event that was sent, or that the sent part of the state includes.
-    std::uint64_t seen;
+    std::uint64_t seen = 0;
     /// Whether there are more pages of the state.
     bool paging = true;
     bool first_page = true;
@@ -106,7 +105,7 @@ events::events(boost::asio::io_context& context, store& observed)
 std::function<awaitable<response>()> events::open()
 {
     std::erase_if(waiting_, [](const auto& waiter) { return waiter.expired(); });
-    auto opened = std::make_shared<reader>(executor_, last_, counter_);
+    auto opened = std::make_shared<reader>(executor_, counter_);
     if (store_.is_shared() && !std::exchange(follows_, true))
         boost::asio::co_spawn(executor_, follow_others(), boost::asio::detached);
     return [this, opened = std::move(opened)] { return next(opened); };
@@ -171,7 +170,8 @@ void events::resume_readers()
 std::string events::unread_texts(reader& from) const
 {
     const std::uint64_t forgotten = last_ - recent_.size();
-    if (from.seen < forgotten)
+    // Events from before the first page are part of the state, which the stream begins with.
+    if (from.first_page || from.seen < forgotten)
     {
         from.seen = last_;
         from.paging = true;

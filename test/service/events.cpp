@@ -72,6 +72,30 @@ BOOST_AUTO_TEST_CASE(a_slow_reader_receives_the_state_again)
     BOOST_TEST(slow.next_of("end").kind == "deleted");
 }
 
+BOOST_AUTO_TEST_CASE(stream_begins_with_the_state_while_others_change_it)
+{
+    const server_process server;
+    const std::string body = R"({"name":"a","value":1})";
+    http_client client(server.address());
+    client.send(request_text("POST", "/semaphore", body));
+    client.receive();
+    std::string changes;
+    for (int i = 0; i < 5; ++i)
+        changes += request_text("POST", "/semaphore/up", body);
+    for (int i = 0; i < 100; ++i)
+    {
+        http_client reader(server.address());
+        // The server changes the semaphore between the head of the stream and the state.
+        reader.send(request_text("GET", "/events"));
+        client.send(changes);
+        BOOST_TEST(reader.receive().status == 200);
+        const std::string begin = reader.receive_until("\n\n");
+        BOOST_TEST(begin.find("\nevent: snapshot\n") != std::string::npos, begin);
+        for (int j = 0; j < 5; ++j)
+            BOOST_TEST(client.receive().status == 200);
+    }
+}
+
 BOOST_AUTO_TEST_CASE(a_reader_that_reads_nothing_is_disconnected)
 {
     const server_process server({"--request-timeout", "1"});
@@ -139,6 +163,7 @@ BOOST_AUTO_TEST_CASE(surplus_readers_are_refused)
     {
         readers.emplace_back(server.address());
         BOOST_TEST_REQUIRE(readers.back().head().status == 200);
+        readers.back().skip_state();
     }
     BOOST_TEST(ask(server.address(), "GET", "/events").status == 503);
     BOOST_TEST(ask(server.address(), "POST", "/semaphore", R"({"name":"a","value":1})").status ==
