@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <boost/beast/core/string.hpp>
+#include <exception>
 #include <stdexcept>
 #include <utility>
 
@@ -59,7 +60,14 @@ std::unique_ptr<store> make_store(boost::asio::io_context& context,
         throw std::runtime_error(
             "--redis and --snapshot exclude each other: with --redis, the Redis server keeps the "
             "semaphores; remove one of them");
-    return std::make_unique<redis_store>(context, settings.redis, settings.max_waiters);
+    try
+    {
+        return std::make_unique<redis_store>(context, settings.redis, settings.max_waiters);
+    }
+    catch (const std::exception& error)
+    {
+        throw std::runtime_error(std::string("--redis: ") + error.what());
+    }
 }
 
 }  // namespace

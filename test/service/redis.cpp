@@ -537,6 +537,7 @@ BOOST_AUTO_TEST_CASE(wrong_options_are_refused)
     const std::string both = log_of_failure({"--redis", redis.url(), "--snapshot", "/tmp/x"});
     BOOST_TEST(both.find("--redis and --snapshot exclude each other") != std::string::npos, both);
     const std::string url = log_of_failure({"--redis", "redis://user:secret@host:1/2?lease=never"});
+    BOOST_TEST(url.find(" --redis: ") != std::string::npos, url);
     BOOST_TEST(url.find("lease") != std::string::npos, url);
     BOOST_TEST(url.find("secret") == std::string::npos, url);
 }
