@@ -50,16 +50,22 @@ async function change(name, method, path, body, signal) {
     const text = await answer.text();
     if (answer.ok) return text;
     if (answer.status === 401) ask_for_token();
-    say(`${name}: ${refusals[answer.status] || text}`, true);
+    say(refusals[answer.status] || text, true, name);
   } catch (error) {
-    if (error.name !== 'AbortError') say(`${name}: no answer from the server`, true);
+    if (error.name !== 'AbortError') say('no answer from the server', true, name);
   }
   return null;
 }
 
-function say(text, bad = false) {
+// A name beside other text. Its direction does not affect that text.
+const isolated = (name) => Object.assign(document.createElement('bdi'), { textContent: name });
+
+const shortened = (text, most) => (text.length > most ? `${text.slice(0, most)}…` : text);
+
+function say(text, bad = false, name = '') {
   const line = document.createElement('p');
-  line.textContent = text.length > 300 ? `${text.slice(0, 300)}…` : text;
+  if (name) line.append(isolated(shortened(name, 100)), ': ');
+  line.append(shortened(text, 300));
   line.classList.toggle('bad', bad);
   $('messages').append(line);
   while ($('messages').childElementCount > 4) $('messages').firstChild.remove();
@@ -67,7 +73,7 @@ function say(text, bad = false) {
 }
 
 function confirmed(title, text, yes) {
-  $('confirm-title').textContent = title;
+  $('confirm-title').replaceChildren(...title);
   $('confirm-text').textContent = text;
   $('confirm-yes').textContent = yes;
   $('confirm').returnValue = 'no';
@@ -88,7 +94,7 @@ const down = (name) => change(name, 'POST', 'semaphore/down', { name });
 async function remove(name) {
   const { waiters = 0, permits = 0 } = semaphores.get(name) || {};
   const text = `Waiters that receive an error: ${number(waiters)}. Permits that end: ${number(permits)}.`;
-  if (!(await confirmed(`Delete “${name}”?`, text, 'Delete'))) return;
+  if (!(await confirmed(['Delete “', isolated(name), '”?'], text, 'Delete'))) return;
   const old = rows.get(name);
   const neighbour = old && (old.item.nextElementSibling || old.item.previousElementSibling);
   if (await change(name, 'DELETE', `semaphore/${encodeURIComponent(name)}`) === null) return;
@@ -97,7 +103,7 @@ async function remove(name) {
 
 async function free(name, permit) {
   const text = 'Its units become available at once. If the holder still works, it is not stopped.';
-  if (await confirmed(`Free the permit ${permit.token}?`, text, 'Free')) {
+  if (await confirmed([`Free the permit ${permit.token}?`], text, 'Free')) {
     await change(name, 'POST', 'semaphore/free', { name, token: permit.token });
   }
 }
@@ -440,7 +446,7 @@ async function down_with(name, n, wait, lease) {
   show_pending();
   if (text === null) return;
   const { permit } = JSON.parse(text);
-  say(`${name}: granted${permit ? `, permit ${permit}` : ''}`);
+  say(`granted${permit ? `, permit ${permit}` : ''}`, false, name);
 }
 
 function show_pending() {

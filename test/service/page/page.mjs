@@ -218,6 +218,20 @@ const tests = {
     await row(page, name).waitFor({state: 'detached'});
   },
 
+  async names_affect_no_text_beside_them({page, server}) {
+    // From this character on, text runs from right to left.
+    const name = '\u202e' + 'x'.repeat(400);
+    await server.ask('POST', '/semaphore', {name, value: 1});
+    await server.ask('POST', '/semaphore/down', {name});
+    await value(page, name, '0');
+    await page.getByRole('button', {name: 'Down ' + name}).click();
+    await shows(page.locator('#messages p'), /: Semaphore locked$/);
+    await page.locator('#messages bdi').waitFor();
+    await open(page, name);
+    await row(page, name).getByRole('button', {name: 'Delete'}).click();
+    await shows(page.locator('#confirm-title bdi'), name);
+  },
+
   async a_filter_finds_a_name({page, server}) {
     for (const name of ['red apple', 'green apple', 'plum']) await server.ask('POST', '/semaphore', {name, value: 1});
     await row(page, 'plum').waitFor();
