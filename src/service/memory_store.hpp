@@ -8,7 +8,6 @@
 #include "service/store.hpp"
 
 #include <boost/asio/io_context.hpp>
-#include <boost/asio/steady_timer.hpp>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -165,7 +164,7 @@ private:
     std::map<std::string, std::shared_ptr<semaphore_record>, std::less<>> semaphores_;
     leases leases_;
     deadlines deadlines_;
-    boost::asio::steady_timer timer_;
+    timer timer_;
     std::uint64_t last_token_;
     store_metrics counts_;
     std::uint64_t expired_ = 0;

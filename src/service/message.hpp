@@ -6,7 +6,9 @@
 #define TURNSTILE_SERVICE_MESSAGE_HPP
 
 #include <boost/asio/awaitable.hpp>
+#include <boost/asio/basic_waitable_timer.hpp>
 #include <boost/asio/io_context.hpp>
+#include <chrono>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -18,6 +20,9 @@ using executor = boost::asio::io_context::executor_type;
 
 template <class T>
 using awaitable = boost::asio::awaitable<T, executor>;
+
+using timer = boost::asio::basic_waitable_timer<
+    std::chrono::steady_clock, boost::asio::wait_traits<std::chrono::steady_clock>, executor>;
 
 /// A request; it views the buffers of its connection.
 struct request

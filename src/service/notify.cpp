@@ -13,7 +13,6 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/ssl/host_name_verification.hpp>
 #include <boost/asio/ssl/stream.hpp>
-#include <boost/asio/steady_timer.hpp>
 #include <boost/asio/write.hpp>
 #include <boost/beast/core/basic_stream.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
@@ -115,7 +114,7 @@ struct notifier::delivery
     explicit delivery(notifier& notifier)
         : owner(notifier)
         , resolver(notifier.context_)
-        , timer(notifier.context_)
+        , pause(notifier.context_)
         , stream(notifier.context_)
     {
         owner.deliveries_.insert(this);
@@ -128,9 +127,7 @@ struct notifier::delivery
 
     notifier& owner;
     asio::ip::basic_resolver<tcp, executor> resolver;
-    asio::basic_waitable_timer<std::chrono::steady_clock,
-                               asio::wait_traits<std::chrono::steady_clock>, executor>
-        timer;
+    timer pause;
     beast::basic_stream<tcp, executor> stream;
 };
 
@@ -183,8 +180,8 @@ awaitable<bool> notifier::deliver(const notify_target& target, std::string body,
             co_return true;
         if (i == settings_.attempts || closing_ || clock::now() + delay >= end)
             break;
-        state.timer.expires_after(delay);
-        co_await state.timer.async_wait(as_result);
+        state.pause.expires_after(delay);
+        co_await state.pause.async_wait(as_result);
         delay *= 2;
     }
     co_return false;
@@ -271,7 +268,7 @@ void notifier::close()
     for (delivery* const state : deliveries_)
     {
         state->resolver.cancel();
-        state->timer.cancel();
+        state->pause.cancel();
         state->stream.cancel();
     }
 }

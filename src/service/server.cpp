@@ -427,9 +427,7 @@ private:
     std::string client_;
     Stream stream_;
     beast::flat_buffer buffer_;
-    asio::basic_waitable_timer<std::chrono::steady_clock,
-                               asio::wait_traits<std::chrono::steady_clock>, executor>
-        finished_{owner_.context_};
+    timer finished_{owner_.context_};
     bool idle_ = true;
     bool hung_up_ = false;
 };

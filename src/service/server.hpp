@@ -10,7 +10,6 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/ssl/context.hpp>
-#include <boost/asio/steady_timer.hpp>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -77,9 +76,7 @@ private:
     service& service_;
     server_settings settings_;
     boost::asio::basic_socket_acceptor<boost::asio::ip::tcp, executor> acceptor_;
-    boost::asio::basic_waitable_timer<std::chrono::steady_clock,
-                                      boost::asio::wait_traits<std::chrono::steady_clock>, executor>
-        pause_;
+    timer pause_;
     std::unordered_set<connection*> connections_;
     std::optional<boost::asio::ssl::context> tls_;
     bool closing_ = false;
