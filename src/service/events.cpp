@@ -16,6 +16,7 @@
 #include <optional>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 namespace turnstile::service {
 
@@ -72,16 +73,21 @@ std::string frame(std::uint64_t id, std::string_view kind, std::string_view data
 
 struct events::reader
 {
-    reader(const executor& ex, std::shared_ptr<const int> counter)
-        : counted(std::move(counter))
-        , timer(ex)
+    reader(const executor& ex, std::shared_ptr<reader_set> others)
+        : readers(std::move(others))
+        , news(ex)
     {
+        readers->insert(this);
     }
 
-    std::shared_ptr<const int> counted;
-    events::timer timer;
-    /// Whether waiting_ contains it.
-    bool is_waiting = false;
+    reader(const reader&) = delete;
+    reader& operator=(const reader&) = delete;
+
+    ~reader() { readers->erase(this); }
+
+    std::shared_ptr<reader_set> readers;
+    /// Expires when the next comment is due, and is cancelled by an event.
+    timer news;
     /// The id of the last event that was sent, or that the sent part of the state includes.
     std::uint64_t seen = 0;
     /// Whether there are more pages of the state.
@@ -104,8 +110,7 @@ events::events(boost::asio::io_context& context, store& observed)
 
 std::function<awaitable<response>()> events::open()
 {
-    std::erase_if(waiting_, [](const auto& waiter) { return waiter.expired(); });
-    auto opened = std::make_shared<reader>(executor_, counter_);
+    auto opened = std::make_shared<reader>(executor_, readers_);
     if (store_.is_shared() && !std::exchange(follows_, true))
         boost::asio::co_spawn(executor_, follow_others(), boost::asio::detached);
     return [this, opened = std::move(opened)] { return next(opened); };
@@ -113,7 +118,7 @@ std::function<awaitable<response>()> events::open()
 
 std::size_t events::readers() const noexcept
 {
-    return static_cast<std::size_t>(counter_.use_count()) - 1;
+    return readers_->size();
 }
 
 void events::close()
@@ -156,14 +161,8 @@ void events::publish(const event& made)
 
 void events::resume_readers()
 {
-    for (const auto& waiter : std::exchange(waiting_, {}))
-    {
-        if (const auto found = waiter.lock())
-        {
-            found->is_waiting = false;
-            found->timer.cancel();
-        }
-    }
+    for (reader* const each : *readers_)
+        each->news.cancel();
 }
 
 /// The texts that a reader has not received.
@@ -226,15 +225,10 @@ awaitable<response> events::next(std::shared_ptr<reader> from)
         }
         if (!part.body.empty())
             break;
-        if (!from->is_waiting)
-        {
-            from->is_waiting = true;
-            waiting_.push_back(from);
-        }
         const auto comment = from->sent + heart_beat;
-        from->timer.expires_at(comment);
+        from->news.expires_at(comment);
         [[maybe_unused]] auto [error] =
-            co_await from->timer.async_wait(boost::asio::as_tuple(boost::asio::deferred));
+            co_await from->news.async_wait(boost::asio::as_tuple(boost::asio::deferred));
         if (std::chrono::steady_clock::now() >= comment)
         {
             part.body = ":\n\n";

@@ -9,7 +9,6 @@
 #include "service/store.hpp"
 
 #include <boost/asio/io_context.hpp>
-#include <boost/asio/steady_timer.hpp>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -18,7 +17,7 @@
 #include <map>
 #include <memory>
 #include <string>
-#include <vector>
+#include <unordered_set>
 
 namespace turnstile::service {
 
@@ -52,10 +51,8 @@ public:
     void close();
 
 private:
-    using timer = boost::asio::basic_waitable_timer<
-        std::chrono::steady_clock, boost::asio::wait_traits<std::chrono::steady_clock>, executor>;
-
     struct reader;
+    using reader_set = std::unordered_set<reader*>;
 
     void publish(const event& made);
     void resume_readers();
@@ -75,8 +72,8 @@ private:
     /// The texts of the last events.
     std::deque<std::string> recent_;
     std::size_t recent_bytes_ = 0;
-    /// Readers may outlive this object in coroutines that never resume.
-    std::vector<std::weak_ptr<reader>> waiting_;
+    /// Each reader has a copy of the pointer: it may outlive this object in a coroutine that never resumes.
+    std::shared_ptr<reader_set> readers_ = std::make_shared<reader_set>();
     /// A semaphore of a shared store, and the last event about it.
     struct known
     {
@@ -91,8 +88,6 @@ private:
     bool knows_all_ = false;
     bool follows_ = false;
     timer pause_;
-    /// Each reader has a copy.
-    std::shared_ptr<const int> counter_ = std::make_shared<const int>();
 };
 
 }  // namespace turnstile::service
