@@ -70,7 +70,6 @@ public:
     awaitable<detailed> detail(std::string_view name, std::size_t limit) override;
     awaitable<result> check() override;
     awaitable<store_metrics> metrics() override;
-    [[nodiscard]] std::vector<metric> storage_metrics() const override { return {}; }
     void close() override;
 
     /// Calls @p recorder with the new state at each later change, before the change is answered.

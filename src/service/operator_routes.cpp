@@ -60,7 +60,7 @@ awaitable<response> service::metrics(const request&, const std::string&)
     if (numbers.expired)
         add_metric(body,
                    {"expired_total", "counter", "Permits whose lease expired.", *numbers.expired});
-    for (const metric& each : store_->storage_metrics())
+    for (const metric& each : numbers.others)
         add_metric(body, each);
     body += "# HELP turnstile_answers_total Answers by status.\n# TYPE turnstile_answers_total "
             "counter\n";

@@ -14,6 +14,7 @@
 #include <boost/asio/error.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/this_coro.hpp>
+#include <tuple>
 #include <turnstile/redis/config.hpp>
 #include <turnstile/redis/error.hpp>
 #include <turnstile/redis/metrics.hpp>
@@ -363,20 +364,16 @@ grant redis_store::make_grant(semaphore_answer answer, std::chrono::steady_clock
 awaitable<bool> redis_store::undo(semaphore_answer granted)
 {
     ++counts_.undone;
-    result ended;
+    error_code error;
+    semaphore_answer answer;
     const std::string& name = granted.state.name;
     if (granted.permit.empty())
-    {
-        const auto [error, answer] =
+        std::tie(error, answer) =
             co_await directory_.async_return(name, granted.units, granted.fencing_token, as_result);
-        ended = publish_result(error, answer, happening::released, "undone");
-    }
     else
-    {
-        const auto [error, answer] =
+        std::tie(error, answer) =
             co_await directory_.async_release(name, granted.permit, as_result);
-        ended = publish_result(error, answer, happening::released, "undone");
-    }
+    const result ended = publish_result(error, answer, happening::released, "undone");
     const bool is_answered = ended.what != outcome::unavailable;
     if (!is_answered)
         log(log_level::warning, "cannot return the units of a client that has not received them",
@@ -400,26 +397,22 @@ awaitable<store_metrics> redis_store::metrics()
     const auto [error, page] = co_await directory_.async_list({}, 0, as_result);
     if (!error)
         numbers.semaphores = page.total;
-    co_return numbers;
-}
-
-std::vector<metric> redis_store::storage_metrics() const
-{
-    const redis::session_metrics numbers = session_.metrics();
-    const auto microseconds = static_cast<std::uint64_t>(numbers.round_trip.sum.count());
-    return {
+    const redis::session_metrics session = session_.metrics();
+    const auto microseconds = static_cast<std::uint64_t>(session.round_trip.sum.count());
+    numbers.others = {
         {"redis_connected", "gauge", "Whether the server is connected to Redis.",
-         numbers.connected ? 1U : 0U},
-        {"redis_connections_total", "counter", "Connections to Redis so far.", numbers.connections},
-        {"redis_waits_total", "counter", "Waits that were sent to Redis.", numbers.acquires},
-        {"redis_nudges_total", "counter", "Checks for leases that have ended.", numbers.nudges},
+         session.connected ? 1U : 0U},
+        {"redis_connections_total", "counter", "Connections to Redis so far.", session.connections},
+        {"redis_waits_total", "counter", "Waits that were sent to Redis.", session.acquires},
+        {"redis_nudges_total", "counter", "Checks for leases that have ended.", session.nudges},
         {"redis_lost_total", "counter", "Grants that expired before their clients received them.",
-         numbers.lost},
+         session.lost},
         {"redis_round_trips_total", "counter", "Answers of Redis about waits.",
-         numbers.round_trip.count},
+         session.round_trip.count},
         {"redis_round_trips_microseconds_total", "counter",
          "The sum of the times until these answers.", microseconds},
     };
+    co_return numbers;
 }
 
 void redis_store::close()

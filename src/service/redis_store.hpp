@@ -55,7 +55,6 @@ public:
     awaitable<detailed> detail(std::string_view name, std::size_t limit) override;
     awaitable<result> check() override;
     awaitable<store_metrics> metrics() override;
-    [[nodiscard]] std::vector<metric> storage_metrics() const override;
     void close() override;
 
 private:

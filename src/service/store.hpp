@@ -176,6 +176,8 @@ struct store_metrics
     std::uint64_t withdrawn = 0;
     std::uint64_t undone = 0;
     std::optional<std::uint64_t> expired;
+    /// Those of the storage itself.
+    std::vector<metric> others;
 };
 
 /**
@@ -239,9 +241,6 @@ public:
     virtual awaitable<result> check() = 0;
 
     virtual awaitable<store_metrics> metrics() = 0;
-
-    /// The metrics of the storage itself.
-    [[nodiscard]] virtual std::vector<metric> storage_metrics() const = 0;
 
     /// Waiters, and later requests to wait, complete with outcome::closing.
     virtual void close() = 0;
