@@ -163,11 +163,7 @@ async function read_events(reader) {
     const frames = buffer.split('\n\n');
     buffer = frames.pop();
     for (const frame of frames) {
-      const fields = {};
-      for (const line of frame.split('\n')) {
-        const colon = line.indexOf(': ');
-        if (colon > 0) fields[line.slice(0, colon)] = line.slice(colon + 2);
-      }
+      const fields = Object.fromEntries(frame.split('\n').map((line) => line.split(/: (.*)/s)));
       if (fields.event) handle(fields.event, JSON.parse(fields.data));
     }
     fresh_at = new Date();
@@ -438,38 +434,35 @@ async function down_with(name, n, wait, lease) {
   const body = { name, n };
   if (wait > 0) body.wait = wait;
   if (lease > 0) body.lease = lease;
-  const mine = { name, n, since: performance.now(), abort: new AbortController() };
+  const mine = new_wait(name, n);
   if (wait > 0) pending.add(mine);
   show_pending();
   const text = await change(name, 'POST', 'semaphore/down', body, mine.abort.signal);
   pending.delete(mine);
-  show_pending();
+  mine.item.remove();
   if (text === null) return;
   const { permit } = JSON.parse(text);
   say(`granted${permit ? `, permit ${permit}` : ''}`, false, name);
 }
 
+function new_wait(name, n) {
+  const abort = new AbortController();
+  const item = document.createElement('li');
+  const cancel = document.createElement('button');
+  cancel.type = 'button';
+  cancel.textContent = 'Stop waiting';
+  cancel.addEventListener('click', () => abort.abort());
+  item.append(document.createElement('span'), cancel);
+  return { name, n, since: performance.now(), abort, item };
+}
+
 function show_pending() {
   if (!details) return;
-  const lines = [...pending].filter((one) => one.name === opened);
   const list = details.element.querySelector('.waits');
-  for (const item of [...list.children]) {
-    if (!lines.includes(item.wait)) item.remove();
-  }
-  for (const wait of lines) {
-    let item = [...list.children].find((one) => one.wait === wait);
-    if (!item) {
-      item = document.createElement('li');
-      item.wait = wait;
-      const text = document.createElement('span');
-      const cancel = document.createElement('button');
-      cancel.type = 'button';
-      cancel.textContent = 'Stop waiting';
-      cancel.addEventListener('click', () => wait.abort.abort());
-      item.append(text, cancel);
-      list.append(item);
-    }
-    item.firstChild.textContent = `This page has waited ${age(performance.now() - wait.since)} for ${units(wait.n)}.`;
+  for (const wait of pending) {
+    if (wait.name !== opened) continue;
+    if (wait.item.parentElement !== list) list.append(wait.item);
+    wait.item.firstChild.textContent = `This page has waited ${age(performance.now() - wait.since)} for ${units(wait.n)}.`;
   }
 }
 
