@@ -90,11 +90,8 @@ struct events::reader
     timer news;
     /// The id of the last event that was sent, or that the sent part of the state includes.
     std::uint64_t seen = 0;
-    /// Whether there are more pages of the state.
-    bool paging = true;
-    bool first_page = true;
-    /// The last name of the pages that were sent.
-    std::string after;
+    /// The last name of the pages that were sent: empty before the first page, nothing after the last one.
+    std::optional<std::string> after = "";
     /// When the last text was sent.
     std::chrono::steady_clock::time_point sent = std::chrono::steady_clock::now();
 };
@@ -170,12 +167,10 @@ std::string events::unread_texts(reader& from) const
 {
     const std::uint64_t forgotten = last_ - recent_.size();
     // Events from before the first page are part of the state, which the stream begins with.
-    if (from.first_page || from.seen < forgotten)
+    if (from.after == "" || from.seen < forgotten)
     {
         from.seen = last_;
-        from.paging = true;
-        from.first_page = true;
-        from.after.clear();
+        from.after = "";
     }
     std::string text;
     while (from.seen != last_ && text.size() < part_size)
@@ -191,24 +186,24 @@ awaitable<std::string> events::page(reader& from)
 {
     constexpr std::size_t most = 100;
     const std::uint64_t id = last_;
+    const std::string after = from.after.value_or("");
     listed_page found;
     if (store_.is_shared())
-        found = known_page(from.after, most);
+        found = known_page(after, most);
     else
-        found = co_await store_.list(from.after, most);
+        found = co_await store_.list(after, most);
     if (found.what != outcome::done)
         co_return std::string();
     std::string list;
     std::size_t count = 0;
     while (count != found.semaphores.size() && list.size() < part_size)
         list += (list.empty() ? "" : ",") + to_text(found.semaphores[count++]) + '}';
-    from.paging = count != found.semaphores.size() || found.next;
-    if (from.paging)
+    from.after.reset();
+    if (count != found.semaphores.size() || found.next)
         from.after = found.semaphores[count - 1].name;
-    const bool first = std::exchange(from.first_page, false);
     co_return frame(id, "snapshot",
-                    std::string("{\"first\":") + (first ? "true" : "false") + ",\"last\":" +
-                        (from.paging ? "false" : "true") + ",\"semaphores\":[" + list + "]}");
+                    std::string("{\"first\":") + (after.empty() ? "true" : "false") + ",\"last\":" +
+                        (from.after ? "false" : "true") + ",\"semaphores\":[" + list + "]}");
 }
 
 awaitable<response> events::next(std::shared_ptr<reader> from)
@@ -218,7 +213,7 @@ awaitable<response> events::next(std::shared_ptr<reader> from)
     {
         part.body = unread_texts(*from);
         // A page includes the changes of all events so far, so these events must be sent before it.
-        if (from->paging && from->seen == last_)
+        if (from->after && from->seen == last_)
         {
             const std::string text = co_await page(*from);
             part.body += text;

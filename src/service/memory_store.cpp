@@ -96,7 +96,6 @@ awaitable<result> memory_store::remove(std::string_view name)
         co_return answer;
     const auto removed = found->second;
     store::publish({.what = happening::deleted, .name = name});
-    removed->removed = true;
     removed->name = {};
     semaphores_.erase(found);
     removed->semaphore.close();
@@ -217,12 +216,12 @@ awaitable<grant> memory_store::down(std::string_view name, const down_request& w
     if (units)
         units->forget();
     // The semaphore may have been removed after the grant, before this coroutine resumed.
-    if (units && !found->removed)
+    if (units && !found->name.empty())
         co_return make_grant(found, wanted, waited);
     publish(*found, {.what = happening::left, .units = wanted.units, .waited = waited});
     if (error)
         ++counts_.withdrawn;
-    if (found->removed)
+    if (found->name.empty())
         co_return answer;
     answer.what = closing_ ? outcome::closing : outcome::busy;
     answer.value = found->value();
@@ -449,7 +448,7 @@ void memory_store::await_expiry()
 void memory_store::report_change(const semaphore_record& semaphore, const event& made,
                                  std::string_view permit) const
 {
-    if (recorder_ && !semaphore.removed)
+    if (recorder_ && !semaphore.name.empty())
         recorder_(described(semaphore, permit));
     publish(semaphore, made);
 }
@@ -457,7 +456,7 @@ void memory_store::report_change(const semaphore_record& semaphore, const event&
 /// Completes an event with the present state of @p semaphore, and publishes it.
 void memory_store::publish(const semaphore_record& semaphore, event made) const
 {
-    if (semaphore.removed)
+    if (semaphore.name.empty())
         return;
     made.name = semaphore.name;
     made.value = semaphore.value();

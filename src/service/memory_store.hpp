@@ -108,7 +108,7 @@ private:
         void refill();
 
         semaphore_type semaphore;
-        /// The key in the map, until the semaphore is removed.
+        /// The key in the map; empty after the semaphore was removed.
         std::string_view name;
         /// The value, including units that the engine has granted to waiters that have not resumed.
         std::int64_t value_with_undelivered;
@@ -120,7 +120,6 @@ private:
         std::map<std::uint64_t, std::string_view> permits;
         /// The units of the permits.
         std::int64_t leased = 0;
-        bool removed = false;
     };
 
     using deadlines = std::multimap<clock::time_point, std::string>;
