@@ -219,7 +219,8 @@ awaitable<grant> memory_store::down(std::string_view name, const down_request& w
     if (units && !found->name.empty())
         co_return make_grant(found, wanted, waited);
     publish(*found, {.what = happening::left, .units = wanted.units, .waited = waited});
-    if (error)
+    // A time-out is no error. Units without a grant are those of a removed semaphore.
+    if (error || units)
         ++counts_.withdrawn;
     if (found->name.empty())
         co_return answer;

@@ -275,6 +275,7 @@ awaitable<grant> redis_store::keep(std::string_view name, const down_request& wa
         answer.state = std::move(found.state);
         co_return make_grant(answer, begin, waited);
     }
+    ++counts_.withdrawn;
     grant refused;
     static_cast<result&>(refused) = to_result(error, answer);
     // There may be another semaphore of that name.

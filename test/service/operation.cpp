@@ -378,6 +378,7 @@ BOOST_AUTO_TEST_CASE(a_grant_that_meets_a_deletion_has_a_permit_or_is_none)
 {
     const server_process server;
     const auto& address = server.address();
+    int withdrawn = 0;
     for (int i = 0; i < 20; ++i)
     {
         BOOST_TEST(ask(address, "POST", "/semaphore", R"({"name":"a","value":1})").status == 200);
@@ -396,9 +397,14 @@ BOOST_AUTO_TEST_CASE(a_grant_that_meets_a_deletion_has_a_permit_or_is_none)
         server.signal(SIGCONT);
         BOOST_TEST(deleter.receive().status == 200);
         const auto answer = waiter.receive();
-        if (answer.status != 404)
+        if (answer.status == 404)
+            ++withdrawn;
+        else
             BOOST_TEST(answer.body.find("\"permit\":") != std::string::npos, answer.body);
     }
+    const std::string metrics = ask(address, "GET", "/metrics").body;
+    const std::string line = "\nturnstile_withdrawn_total " + std::to_string(withdrawn) + '\n';
+    BOOST_TEST(metrics.find(line) != std::string::npos, metrics);
 }
 
 BOOST_AUTO_TEST_CASE(wrong_options_are_refused_with_their_value_and_the_rule)

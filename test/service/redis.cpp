@@ -367,6 +367,8 @@ BOOST_AUTO_TEST_CASE(waiter_learns_that_its_unit_may_have_been_taken)
     BOOST_TEST(answer.status == 503);
     BOOST_TEST(answer.body ==
                "Redis: the server's ACL lacks a rule; the units may have been taken");
+    const std::string metrics = ask(server.address(), "GET", "/metrics").body;
+    BOOST_TEST(metrics.find("\nturnstile_withdrawn_total 1\n") != std::string::npos, metrics);
 }
 
 BOOST_AUTO_TEST_CASE(no_unit_is_lost_or_doubled_when_a_server_is_killed_under_load)
