@@ -41,6 +41,8 @@ namespace {
 
 constexpr auto as_result = asio::as_tuple(asio::deferred);
 
+constexpr std::chrono::seconds longest_attempt{10};
+
 char to_lower(char c) noexcept
 {
     return c >= 'A' && c <= 'Z' ? static_cast<char>(c + ('a' - 'A')) : c;
@@ -172,7 +174,7 @@ awaitable<bool> notifier::deliver(const notify_target& target, std::string body,
     text += "\r\nConnection: close\r\n\r\n" + body;
 
     delivery state(*this);
-    std::chrono::milliseconds delay = settings_.first_delay;
+    std::chrono::milliseconds delay{500};
     for (int i = 1; !closing_; ++i)
     {
         const bool delivered = co_await attempt(state, target, text, end);
@@ -227,7 +229,7 @@ awaitable<bool> notifier::attempt(delivery& state, const notify_target& target,
     auto [unknown, places] = co_await state.resolver.async_resolve(host, target.port, as_result);
     if (unknown || closing_ || clock::now() >= end)
         co_return false;
-    const auto until = std::min(clock::now() + settings_.timeout, end);
+    const auto until = std::min(clock::now() + longest_attempt, end);
     bool connected = false;
     auto left = static_cast<std::int64_t>(places.size());
     for (auto place = places.begin(); left > 0 && !connected && !closing_; ++place)

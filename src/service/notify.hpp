@@ -32,12 +32,8 @@ struct notify_settings
     std::string authorities;
     /// The largest number of call-backs that wait or are being sent.
     std::size_t most = 1000;
-    /// The number of attempts for each call-back, and the first delay between two attempts. The delay doubles
-    /// each time.
+    /// The number of attempts for each call-back.
     int attempts = 5;
-    std::chrono::milliseconds first_delay{500};
-    /// The longest duration of one attempt.
-    std::chrono::seconds timeout{10};
 };
 
 /// The parts of a URL.
