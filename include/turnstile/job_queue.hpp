@@ -333,7 +333,7 @@ public:
      * @par Completion Signature
      * @code void(error_code, std::vector<job_info<T>>) @endcode
      * @par Errors
-     * @ref errc::invalid_count if @p count is out of range.
+     * @ref errc::invalid_count if @p state or @p count is out of range.
      * @par Per-Operation Cancellation, Immediate completion
      * As with @ref async_push.
      * @par Complexity

@@ -311,6 +311,10 @@ TURNSTILE_JOB_TEST(listings_are_paged)
             for (const std::size_t count : {std::size_t(0), t.queue.max_page + 1})
                 BOOST_TEST(std::get<0>(co_await t.queue.async_list(
                                waiting, 0, count, boost::asio::as_tuple)) == invalid);
+            for (const int state : {-1, 4, 1000})
+                BOOST_TEST(std::get<0>(co_await t.queue.async_list(
+                               static_cast<turnstile::job_state>(state), 0, 1,
+                               boost::asio::as_tuple)) == invalid);
         });
 }
 

@@ -241,7 +241,7 @@ public:
                                                          std::size_t count)
     {
         std::pair<error_code, std::vector<job_info<T>>> result;
-        if (count < 1 || count > max_page)
+        if (count < 1 || count > max_page || state < job_state::waiting || state > job_state::dead)
         {
             result.first = errc::invalid_count;
             return result;
