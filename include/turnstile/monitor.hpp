@@ -11,6 +11,7 @@
 #include <boost/throw_exception.hpp>
 #include <chrono>
 #include <concepts>
+#include <functional>
 #include <memory>
 #include <source_location>
 #include <string>
@@ -553,7 +554,7 @@ private:
         std::invoke_result_t<Body&, section&> operator()(guard_type& guard)
         {
             section_.guard_ = &guard;
-            return body_(section_);
+            return std::invoke(body_, section_);
         }
 
         /// To be called when the body has thrown: it may not have used the notification that ended its last wait.

@@ -48,6 +48,14 @@ TURNSTILE_MONITOR_TEST(the_state_lives_from_section_to_section)
         });
 }
 
+TURNSTILE_MONITOR_TEST(a_body_may_be_a_pointer_to_a_member)
+{
+    turnstile::test::monitor_test<Provider> t;
+    using section = typename decltype(t)::section;
+    t.run([&]() -> typename decltype(t)::task
+          { BOOST_TEST(co_await t.guarded.async_with(&section::fencing_token) > 0U); });
+}
+
 TURNSTILE_MONITOR_TEST(sections_take_turns)
 {
     turnstile::test::monitor_test<Provider> t;

@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -451,12 +452,12 @@ private:
             section current(construction_key(), owned, origin_);
             if constexpr (std::is_void_v<result_type>)
             {
-                body_(current);
+                std::invoke(body_, current);
                 finish(owned, current);
             }
             else
             {
-                result_type result = body_(current);
+                result_type result = std::invoke(body_, current);
                 finish(owned, current);
                 return result;
             }
