@@ -115,6 +115,12 @@ public:
 
 protected:
     ~watched() = default;
+
+private:
+    friend class watch_access;
+
+    /// The index in the list of the watch, whose mutex guards it.
+    std::size_t place_ = 0;
 };
 
 }  // namespace detail
@@ -217,13 +223,17 @@ public:
     static void add(lock_watch& watch, detail::watched& lock)
     {
         const std::lock_guard hold(watch.mutex_);
+        lock.place_ = watch.locks_.size();
         watch.locks_.push_back(&lock);
     }
 
     static void remove(lock_watch& watch, detail::watched& lock) noexcept
     {
         const std::lock_guard hold(watch.mutex_);
-        std::erase(watch.locks_, &lock);
+        detail::watched* const last = watch.locks_.back();
+        watch.locks_[lock.place_] = last;
+        last->place_ = lock.place_;
+        watch.locks_.pop_back();
     }
 
     static void contended(lock_watch& watch, const lock_event& event)

@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <source_location>
@@ -537,6 +538,32 @@ TURNSTILE_TEST_BOTH_PATHS(a_report_ignores_destroyed_locks)
     drain(t.context);
     BOOST_TEST(a.state() == "aborted");
     BOOST_TEST(names(t.watch->deadlock_report(0ns)) == "");
+}
+
+TURNSTILE_TEST_BOTH_PATHS(locks_leave_the_report_in_any_order)
+{
+    for (const std::string order : {"abc", "acb", "bac", "bca", "cab", "cba"})
+    {
+        scene t(how);
+        std::map<char, std::unique_ptr<async_mutex>> locks;
+        std::map<char, attempt<guard_type>> holders, waiters;
+        for (const char name : {'a', 'b', 'c'})
+        {
+            locks[name] = std::make_unique<async_mutex>(t.context, std::string(1, name), t.watch);
+            t.lock(holders[name], *locks[name]);
+            t.lock(waiters[name], *locks[name]);
+        }
+        let_time_pass();
+        for (const char name : order)
+        {
+            locks.erase(name);
+            std::string listed = names(t.watch->deadlock_report(0ns));
+            BOOST_TEST(listed.size() == 2 * locks.size());
+            for (const auto& [other, lock] : locks)
+                BOOST_TEST(listed.find(other) != std::string::npos);
+        }
+        drain(t.context);
+    }
 }
 
 BOOST_AUTO_TEST_CASE(the_locks_keep_the_watch)
