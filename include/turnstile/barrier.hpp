@@ -82,7 +82,7 @@ public:
      */
     explicit basic_barrier(const executor_type& executor, std::ptrdiff_t participants,
                            std::function<void()> completion = {}, std::string name = {})
-        : state_(new state_type(executor, checked(participants, 1), std::move(completion),
+        : state_(new state_type(executor, checked(participants), std::move(completion),
                                 std::move(name)))
     {
     }
@@ -172,12 +172,12 @@ public:
 private:
     friend struct detail::state_access;
 
-    static std::uint64_t checked(std::ptrdiff_t count, std::ptrdiff_t least)
+    static std::uint64_t checked(std::ptrdiff_t count)
     {
-        if (count < least)
-            boost::throw_exception(system_error(
-                errc::invalid_count, "barrier of " + std::to_string(count) + ", at least " +
-                                         std::to_string(least) + " is possible"));
+        if (count < 1)
+            boost::throw_exception(
+                system_error(errc::invalid_count,
+                             "barrier of " + std::to_string(count) + ", at least 1 is possible"));
         return static_cast<std::uint64_t>(count);
     }
 
