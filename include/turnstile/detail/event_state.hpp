@@ -159,9 +159,6 @@ public:
         return ended;
     }
 
-    [[nodiscard]] static bool is_consuming() noexcept { return false; }
-    static void passage_undelivered() noexcept {}
-
 private:
     bool admit(std::uint64_t& word, attempt_base& /*attempt*/) noexcept final
     {
@@ -233,9 +230,6 @@ public:
         queue::unlock_queue(word);
         return true;
     }
-
-    [[nodiscard]] static bool is_consuming() noexcept { return false; }
-    static void passage_undelivered() noexcept {}
 
 private:
     /// Runs the completion step without the queue lock, then completes all waiters. All
@@ -317,12 +311,17 @@ public:
                                                       : std::cv_status::no_timeout;
     }
 
-    [[nodiscard]] bool is_consuming() const noexcept { return state_->is_consuming(); }
-
-    void undo_grant(const waiter& w) noexcept
+    [[nodiscard]] bool is_consuming() const noexcept
+        requires requires(const State& state) { state.is_consuming(); }
     {
-        if (w.result == outcome::granted)
-            state_->passage_undelivered();
+        return state_->is_consuming();
+    }
+
+    void undo_grant([[maybe_unused]] const waiter& w) noexcept
+    {
+        if constexpr (requires { state_->passage_undelivered(); })
+            if (w.result == outcome::granted)
+                state_->passage_undelivered();
     }
 };
 
