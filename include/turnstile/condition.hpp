@@ -183,7 +183,7 @@ public:
                         CompletionToken&& token = {},
                         const std::source_location& location = std::source_location::current())
     {
-        return detail::start_request(timed_request(guard, location),
+        return detail::start_request(request<std::cv_status>(guard, location),
                                      std::forward<CompletionToken>(token),
                                      detail::wait_for_limit(duration));
     }
@@ -199,7 +199,7 @@ public:
                           CompletionToken&& token = {},
                           const std::source_location& location = std::source_location::current())
     {
-        return detail::start_request(timed_request(guard, location),
+        return detail::start_request(request<std::cv_status>(guard, location),
                                      std::forward<CompletionToken>(token),
                                      detail::wait_until_limit<Clock>(deadline));
     }
@@ -235,7 +235,7 @@ public:
                           Predicate&& predicate, CompletionToken&& token = {},
                           const std::source_location& location = std::source_location::current())
     {
-        return wait(timed_request(guard, location), std::forward<Predicate>(predicate),
+        return wait(request<std::cv_status>(guard, location), std::forward<Predicate>(predicate),
                     detail::wait_until_limit<Clock>(deadline),
                     std::forward<CompletionToken>(token));
     }
@@ -282,15 +282,10 @@ public:
     }
 
 private:
+    template <class Result = void>
     auto request(guard_type& guard, const std::source_location& location) const noexcept
     {
-        return detail::condition_request<state_type, guard_type>(*state_, *core_, executor_.get(),
-                                                                 guard, location);
-    }
-
-    auto timed_request(guard_type& guard, const std::source_location& location) const noexcept
-    {
-        return detail::condition_request<state_type, guard_type, std::cv_status>(
+        return detail::condition_request<state_type, guard_type, Result>(
             *state_, *core_, executor_.get(), guard, location);
     }
 

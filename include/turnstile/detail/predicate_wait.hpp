@@ -37,18 +37,12 @@ template <class Sleep, class Predicate>
 class predicate_wait
 {
 public:
-    predicate_wait(Sleep sleep, Predicate predicate)
+    /// If @p thrown is not null, continues a wait whose predicate was false; @p thrown receives an
+    /// exception of the predicate.
+    predicate_wait(Sleep sleep, Predicate predicate, std::exception_ptr* thrown = nullptr)
         : sleep_(std::move(sleep))
         , predicate_(std::move(predicate))
-    {
-    }
-
-    /// Continues a wait whose predicate was false. @p thrown receives an exception of the
-    /// predicate.
-    predicate_wait(Sleep sleep, Predicate predicate, std::exception_ptr& thrown)
-        : sleep_(std::move(sleep))
-        , predicate_(std::move(predicate))
-        , thrown_(&thrown)
+        , thrown_(thrown)
     {
     }
 
@@ -139,7 +133,7 @@ private:
     Sleep sleep_;
     Predicate predicate_;
     /// Stored in the frame of the awaiting coroutine; null if there is none.
-    std::exception_ptr* thrown_ = nullptr;
+    std::exception_ptr* thrown_;
 };
 
 /// A wait for a predicate that has not been started; see wait_operation.
@@ -184,7 +178,7 @@ public:
     template <class Handler>
     void sleep(Handler&& handler, std::exception_ptr& thrown) &&
     {
-        start_composed<signature>(implementation(std::move(sleep_), std::move(predicate_), thrown),
+        start_composed<signature>(implementation(std::move(sleep_), std::move(predicate_), &thrown),
                                   std::move(executor_), std::forward<Handler>(handler));
     }
 
