@@ -198,20 +198,11 @@ run_section(Ownership owned, Body body, error_code refused)
     {
         if (refused)
             boost::throw_exception(system_error(refused));
+        auto running = owned.lost().is_connected() ? run_until_lost(owned, body) : body(owned);
         if constexpr (std::is_void_v<result_type>)
-        {
-            if (owned.lost().is_connected())
-                co_await run_until_lost(owned, body);
-            else
-                co_await body(owned);
-        }
+            co_await std::move(running);
         else
-        {
-            if (owned.lost().is_connected())
-                result.emplace(co_await run_until_lost(owned, body));
-            else
-                result.emplace(co_await body(owned));
-        }
+            result.emplace(co_await std::move(running));
     }
     catch (...)
     {
