@@ -138,7 +138,7 @@ public:
         const std::uint64_t word = queue::lock_queue();
         if ((word & orphaned) != 0)
         {
-            queue::unlock_and_drop_reference(word & ~by_guard);
+            queue::unlock_and_drop_references(word & ~by_guard);
             return false;
         }
         queue::unlock_queue(word & ~guarded);
@@ -226,7 +226,7 @@ public:
     {
         const std::uint64_t word = queue::lock_queue();
         drop_condition(core);
-        queue::unlock_and_drop_reference(word);
+        queue::unlock_and_drop_references(word);
     }
 
     /// Releases the lock and enqueues the waiter at the condition, in one step. Returns whether the
@@ -237,21 +237,14 @@ public:
         watch_log log = queue::start_log();
         const std::uint64_t word = queue::ensure_link(w, context, queue::lock_queue());
         BOOST_ASSERT((word & ~engine_bits) == grant);
-        if ((word & orphaned) != 0)
+        const bool is_destroyed = (word & orphaned) != 0;
+        if (is_destroyed || core.closed)
         {
             w.result = outcome::aborted;
             w.stage = waiter_stage::ended;
-            w.value = 0;
-            w.has_reference = true;  // the reference that the guard had
-            queue::unlock_queue(word & ~by_guard);
-            return true;
-        }
-        if (core.closed)
-        {
-            w.result = outcome::aborted;
-            w.stage = waiter_stage::ended;
-            w.value = grant;
-            queue::unlock_queue(word);
+            w.value = is_destroyed ? 0 : grant;
+            w.has_reference = is_destroyed;  // the reference that the guard had
+            queue::unlock_queue(is_destroyed ? word & ~by_guard : word);
             return true;
         }
         ++core.references;
@@ -337,7 +330,7 @@ private:
         BOOST_ASSERT((word & ~engine_bits) == grant);
         static_cast<void>(grant);
         if ((word & orphaned) != 0)
-            return queue::unlock_and_drop_reference(word & ~by_guard);
+            return queue::unlock_and_drop_references(word & ~by_guard);
         waiter_chain ready;
         word = hand_over(word, ready, log);
         queue::unlock_queue(word);

@@ -67,7 +67,7 @@ public:
         watch_log log = queue::start_log();
         std::uint64_t word = queue::lock_queue();
         if ((word & orphaned) != 0)
-            return queue::unlock_and_drop_reference(word);
+            return queue::unlock_and_drop_references(word);
         remove_holder(mode_of(grant));
         if (log.is_on())
             log_release(log, grant);

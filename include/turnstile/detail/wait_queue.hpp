@@ -193,7 +193,7 @@ public:
         unlock_queue(word);
     }
 
-    void release_reference() noexcept override { unlock_and_drop_reference(lock_queue()); }
+    void release_reference() noexcept override { unlock_and_drop_references(lock_queue()); }
 
     /// The public object is being destroyed; called by hosted::orphan().
     void orphan() noexcept
@@ -429,18 +429,13 @@ protected:
     }
 
     /// Drops references and unlocks the queue. The last reference deletes the state.
-    void unlock_and_drop_references(std::uint64_t word, std::uint64_t count) noexcept
+    void unlock_and_drop_references(std::uint64_t word, std::uint64_t count = 1) noexcept
     {
         references_ -= count;
         const bool last = references_ == 0;
         unlock_queue(word);
         if (last)
             destroy_when_possible();
-    }
-
-    void unlock_and_drop_reference(std::uint64_t word) noexcept
-    {
-        unlock_and_drop_references(word, 1);
     }
 
     void add_reference() noexcept { ++references_; }
