@@ -606,6 +606,13 @@ BOOST_AUTO_TEST_CASE(reading_replaces_what_the_default_has)
     BOOST_TEST(read_back.numbers == std::vector{3});
     BOOST_TEST(read_back.counts.empty());
     BOOST_TEST(from_fields<eager>({}).numbers.size() == 2U);
+
+    // An empty optional is omitted in JSON text, too.
+    using eager_list = holder<std::vector<eager>>;
+    eager without_number;
+    without_number.number.reset();
+    const auto list = from_fields<eager_list>(to_fields(eager_list{{without_number}}));
+    BOOST_TEST(!list.value.at(0).number.has_value());
 }
 
 namespace {

@@ -193,6 +193,12 @@ void read_json_elements(std::string_view field, const json_value& from, T& to)
 {
     if (from.kind != json_kind::object)
         refuse(field, from, "is not an object in JSON text");
+    const auto reset_optional = [&]<class Member>(Member)
+    {
+        if constexpr (is_optional<std::remove_cvref_t<decltype(to.*Member::pointer)>>)
+            (to.*Member::pointer).reset();
+    };
+    for_each_member<T>(reset_optional);
     std::array<bool, member_count<T>> seen{};
     for (const json_value& element : from.elements)
     {
