@@ -64,6 +64,21 @@ struct letters
 
 BOOST_DESCRIBE_STRUCT(letters, (), (texts, number))
 
+/// A state that cannot be constructed while a test forbids that.
+struct moody
+{
+    moody()
+    {
+        if (refuses)
+            throw 5;
+    }
+
+    inline static bool refuses = false;
+    int number = 0;
+};
+
+BOOST_DESCRIBE_STRUCT(moody, (), (number))
+
 namespace {
 
 namespace asio = boost::asio;
@@ -610,6 +625,39 @@ BOOST_AUTO_TEST_CASE(an_unreadable_state_ends_the_wait)
                                       { s.notify_one(theirs); });
         });
     BOOST_TEST(state() == (words{"parts=many"}), boost::test_tools::per_element());
+    BOOST_TEST(owner() == "");
+}
+
+// The constructor of a state may throw anything.
+BOOST_AUTO_TEST_CASE(a_state_whose_constructor_throws_ends_the_wait)
+{
+    redis::monitor<moody> other(session, "stock");
+    auto theirs = other.make_condition("changed");
+    run(
+        [&]() -> task
+        {
+            start(
+                [&]() -> task
+                {
+                    auto body = [&](redis::monitor<moody>::section& s) -> task
+                    {
+                        const auto [ending] = co_await s.async_wait(
+                            theirs, [](const moody& now) { return now.number > 0; },
+                            asio::as_tuple);
+                        BOOST_TEST(ending == make_error_code(redis::errc::bad_state));
+                        moody::refuses = false;
+                    };
+                    BOOST_CHECK_THROW(co_await other.async_with(body), int);
+                });
+            co_await until_so([this] { return is_asleep(); });
+            co_await guarded.async_with(
+                [&](section& s)
+                {
+                    ++s->parts;
+                    s.notify_one(changed);
+                    moody::refuses = true;
+                });
+        });
     BOOST_TEST(owner() == "");
 }
 

@@ -286,7 +286,7 @@ private:
     /// The reason why the section cannot wait, if any.
     [[nodiscard]] error_code check(const detail::condition_handle& condition) const noexcept
     {
-        return unreadable_ ? failure_ : detail::check_wait(condition, owned_->current());
+        return unreadable_ ? errc::bad_state : detail::check_wait(condition, owned_->current());
     }
 
     template <class Handler>
@@ -312,11 +312,11 @@ private:
         {
             load();
         }
-        catch (const system_error& failure)
+        catch (...)
         {
+            // A constructor of the state may throw anything.
             unreadable_ = std::current_exception();
-            failure_ = failure.code();
-            return {failure_, status};
+            return {errc::bad_state, status};
         }
         return {error, status};
     }
@@ -343,7 +343,6 @@ private:
     detail::pending_changes pending_;
     /// The reason why the state that arrived after a wait is unreadable.
     std::exception_ptr unreadable_;
-    error_code failure_;
 };
 
 }  // namespace turnstile::redis
