@@ -638,17 +638,21 @@ BOOST_AUTO_TEST_CASE(a_release_during_the_end_of_the_session_completes)
 
     attempt<> release;
     attempt<> partial_release;
+    attempt<> last_release;
     interruption = [&]
     {
         turnstile::test::launch(path::handler, context.get_executor(), release,
                                 [&] { return guard.value().async_unlock(); });
         turnstile::test::launch(path::handler, context.get_executor(), partial_release,
                                 [&] { return part.async_release(); });
+        turnstile::test::launch(path::handler, context.get_executor(), last_release,
+                                [&] { return permit.value().async_release(); });
     };
     s.reset();
     BOOST_TEST(!interruption);
     BOOST_TEST(end_of(context, release) == "the session is closed");
     BOOST_TEST(end_of(context, partial_release) == "the session is closed");
+    BOOST_TEST(end_of(context, last_release) == "the session is closed");
 }
 
 namespace {

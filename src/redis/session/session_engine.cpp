@@ -264,17 +264,16 @@ void session_engine::shrink(const std::shared_ptr<held_lock>& held, const listen
     // The present numbers, because the holder may have released more units since the call.
     const held_lock::tally left = held->count();
     // All units were released meanwhile. The result of that release, which may begin later, is that of this one.
-    if (left.held == 0)
-    {
-        const bool has_ended = client_.phase_name(held->attempt).empty();
-        if (done && !has_ended)
-            shrinking_[held->attempt].emplace(all_changes, done);
-        else
-            complete(done, {});
-        return;
-    }
+    if (left.held == 0 && client_.phase_name(held->attempt).empty())
+        return complete(done, {});
     if (is_over_)
         return complete(done, errc::session_closed);
+    if (left.held == 0)
+    {
+        if (done)
+            shrinking_[held->attempt].emplace(all_changes, done);
+        return;
+    }
     const std::uint64_t change =
         client_.shrink(boot_time(), held->attempt, left.held, left.outside);
     if (change == 0)
