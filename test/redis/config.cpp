@@ -289,6 +289,10 @@ BOOST_AUTO_TEST_CASE(options_set_in_code_are_checked_too)
     c.database = -1;
     BOOST_TEST(rule_broken_by(c) == "db=-1: must be between 0 and 1000000");
     BOOST_CHECK_THROW(c.validate(), redis_error);
+    c.database = 0;
+    c.loss_margin = std::chrono::milliseconds::max();
+    BOOST_TEST(
+        rule_broken_by(c).ends_with("must be between 1ms and half of the claim lease, 4000ms"));
 }
 
 BOOST_AUTO_TEST_CASE(the_environment)

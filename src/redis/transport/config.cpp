@@ -137,7 +137,7 @@ problem check_leases(const config& c)
     if (!(c.clock_drift >= smallest_drift && c.clock_drift <= largest_drift))
         return fmt::format("clock_drift={}: must be between {} and {}", c.clock_drift,
                            smallest_drift, largest_drift);
-    if (c.loss_margin < milliseconds{1} || 2 * c.loss_margin > claim_lease)
+    if (c.loss_margin < milliseconds{1} || c.loss_margin > claim_lease / 2)
         return fmt::format(
             "loss_margin={}ms: must be between 1ms and half of the claim lease, {}ms",
             c.loss_margin.count(), claim_lease.count());
