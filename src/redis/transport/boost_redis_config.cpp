@@ -230,7 +230,7 @@ boost::redis::logger make_redis_logger(const config& settings,
                 "Health checker: server answered ping with an error: ";
             for (const std::string_view beginning : {failed, unhealthy})
                 if (text.starts_with(beginning) && is_server_error(text.substr(beginning.size())))
-                    findings->diagnostic = redact(text.substr(beginning.size()));
+                    findings->refusal = redact(text.substr(beginning.size()));
             // If Boost.Redis changes this text, no certificate of a master is accepted, and a test fails.
             static constexpr std::string_view connecting = "Trying to connect to Redis server at ";
             if (asks_sentinels && text.starts_with(connecting))

@@ -14,6 +14,8 @@
 #include <string>
 #include <turnstile/redis/config.hpp>
 
+#include "redis/transport/link.hpp"
+
 // Converts our configuration to that of Boost.Redis.
 
 namespace turnstile::redis::detail {
@@ -23,20 +25,12 @@ namespace turnstile::redis::detail {
                                                      const std::string& channel);
 
 /// Facts that only the log of Boost.Redis contains.
-struct log_findings
+struct log_findings : link_findings
 {
-    /// The server's answer to a failed set-up.
-    std::string diagnostic;
     /// The name or address that the sentinels report for the master.
     std::string master_host;
-    /// The reason why the server's certificate was rejected, and the remedy.
-    std::string mistrust;
     /// The number of sentinels that Boost.Redis has contacted before the present one.
     std::size_t failed_sentinels = 0;
-    /// The error of a sentinel in answer to the question for the master.
-    std::string sentinel_refusal;
-    /// The number of sentinels that answered with an error or were not trusted; without sentinels, of no meaning.
-    std::size_t refusing_sentinels = 0;
 };
 
 /// The trusted certificates and the client's own. Throws a redis_error if a file cannot be read.

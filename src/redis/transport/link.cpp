@@ -233,9 +233,9 @@ private:
     void answered(execution& op)
     {
         // The server has become a replica. It keeps its connections, but the address may lead to another server now.
-        if (op.error().starts_with("READONLY") && findings_->diagnostic.empty())
+        if (op.error().starts_with("READONLY") && findings_->refusal.empty())
         {
-            findings_->diagnostic = op.error();
+            findings_->refusal = op.error();
             cancel();
         }
         if (!op.has_forgotten_script())
@@ -303,10 +303,7 @@ private:
     {
         if (!stopping_ || receiving_ || executing_ != 0 || std::exchange(finished_, true))
             return;
-        observer_->ended(why_, {.refusal = findings_->diagnostic,
-                                .mistrust = findings_->mistrust,
-                                .sentinel_refusal = findings_->sentinel_refusal,
-                                .refusing_sentinels = findings_->refusing_sentinels});
+        observer_->ended(why_, *findings_);
         for (execution* each : failed_)
             each->answer();
     }
