@@ -55,12 +55,7 @@ namespace redis = turnstile::redis;
 namespace inside = turnstile::redis::detail;
 using turnstile::test::redis_server;
 
-inline const inside::script& script_named(std::string_view name)
-{
-    const auto all = inside::scripts();
-    return *std::find_if(all.begin(), all.end(),
-                         [&](const inside::script& each) { return each.name == name; });
-}
+using inside::script_named;
 
 // --- processors ---------------------------------------------------------------------------------
 

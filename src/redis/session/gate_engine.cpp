@@ -4,9 +4,7 @@
 
 #include "redis/session/gate_engine.hpp"
 
-#include <algorithm>
 #include <boost/asio/error.hpp>
-#include <exception>
 #include <turnstile/redis/error.hpp>
 #include <variant>
 #include <vector>
@@ -18,16 +16,6 @@
 namespace turnstile::redis::detail {
 
 namespace {
-
-const script& script_of(gate_operation op)
-{
-    const auto all = scripts();
-    const auto found = std::ranges::find(all, name_of(op), &script::name);
-    // A test ensures that each operation has a file.
-    if (found == all.end())
-        std::terminate();
-    return *found;
-}
 
 error_code error_of(gate_result result)
 {
@@ -216,7 +204,8 @@ void gate_engine::perform()
 
 void gate_engine::perform(const gate_command& what)
 {
-    connection_->eval(script_of(what.op), request_word{what.keys.encoded(), what.keys.size()},
+    connection_->eval(script_named(name_of(what.op)),
+                      request_word{what.keys.encoded(), what.keys.size()},
                       request_word{what.arguments.encoded(), what.arguments.size()},
                       [this, kept = owner_->keep(), number = what.number](const reply& answer)
                       { on_reply(number, answer); });

@@ -4,7 +4,6 @@
 
 #include "redis/session/job_engine.hpp"
 
-#include <algorithm>
 #include <array>
 #include <boost/asio/error.hpp>
 #include <exception>
@@ -18,16 +17,6 @@
 namespace turnstile::redis::detail {
 
 namespace {
-
-const script& script_of(job_operation op)
-{
-    const auto all = scripts();
-    const auto found = std::ranges::find(all, name_of(op), &script::name);
-    // A test ensures that each operation has a file.
-    if (found == all.end())
-        std::terminate();
-    return *found;
-}
 
 error_code error_of(job_result result)
 {
@@ -51,16 +40,6 @@ error_code error_of(job_result result)
         break;
     }
     return errc::server_error;
-}
-
-std::vector<std::string> texts_of(const reply& answer)
-{
-    std::vector<std::string> result;
-    result.reserve(answer.nodes.size());
-    for (const node& each : answer.nodes)
-        if (each.type != node::kind::array)
-            result.push_back(each.text);
-    return result;
 }
 
 }  // namespace
@@ -251,13 +230,13 @@ void job_engine::tick()
     perform();
 }
 
-void job_engine::on_reply(std::uint64_t number, const reply& answer)
+void job_engine::on_reply(std::uint64_t number, reply answer)
 {
     owner_->jobs_answered(answer);
     switch (answer.result)
     {
     case reply::status::ok:
-        client_.answered(boot_time(), number, texts_of(answer));
+        client_.answered(boot_time(), number, texts_of(std::move(answer)));
         break;
     case reply::status::error:
         client_.refused(boot_time(), number, answer.error);
@@ -285,9 +264,9 @@ void job_engine::perform()
 void job_engine::perform(const job_command& what)
 {
     const std::array<std::string, 1> keys{what.key};
-    connection_->eval(script_of(what.op), keys, what.arguments,
-                      [this, kept = owner_->keep(), number = what.number](const reply& answer)
-                      { on_reply(number, answer); });
+    connection_->eval(script_named(name_of(what.op)), keys, what.arguments,
+                      [this, kept = owner_->keep(), number = what.number](reply answer)
+                      { on_reply(number, std::move(answer)); });
 }
 
 void job_engine::perform(const job_granted& what)
@@ -320,7 +299,7 @@ void job_engine::perform(const job_granted& what)
     if (!payload)
     {
         owner_->jobs_report(errc::bad_state, worker->queue->options.key,
-                            "job " + std::to_string(what.id) + ": " + reason);
+                       "job " + std::to_string(what.id) + ": " + reason);
         return client_.bury(boot_time(), what.request, what.attempt, reason);
     }
     const auto held =

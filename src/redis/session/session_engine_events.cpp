@@ -28,13 +28,6 @@ namespace turnstile::redis::detail {
 
 namespace {
 
-/// Finds a script that belongs to no operation.
-const script& script_named(std::string_view name)
-{
-    // A test ensures that the file exists.
-    return *std::ranges::find(scripts(), name, &script::name);
-}
-
 /// The code of a server's error in the answer to a script.
 errc code_of(std::string_view error)
 {
@@ -43,17 +36,6 @@ errc code_of(std::string_view error)
     if (error.starts_with("WRONGTYPE"))
         return errc::wrong_type;
     return is_damage(error) ? errc::bad_state : errc::server_error;
-}
-
-/// The leaves of a reply, as text.
-std::vector<std::string> texts_of(reply answer)
-{
-    std::vector<std::string> result;
-    result.reserve(answer.nodes.size());
-    for (node& each : answer.nodes)
-        if (each.type != node::kind::array)
-            result.push_back(std::move(each.text));
-    return result;
 }
 
 }  // namespace

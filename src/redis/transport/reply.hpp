@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace turnstile::redis::detail {
@@ -56,6 +57,17 @@ struct reply
     std::vector<node> nodes{};
     std::string error{};
 };
+
+/// The leaves of a reply, as text.
+[[nodiscard]] inline std::vector<std::string> texts_of(reply answer)
+{
+    std::vector<std::string> result;
+    result.reserve(answer.nodes.size());
+    for (node& each : answer.nodes)
+        if (each.type != node::kind::array)
+            result.push_back(std::move(each.text));
+    return result;
+}
 
 /// Called exactly once with the result of a command, or destroyed with its context.
 using reply_handler = boost::asio::any_completion_handler<void(reply)>;

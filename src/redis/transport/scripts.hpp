@@ -5,6 +5,7 @@
 #ifndef TURNSTILE_SRC_REDIS_TRANSPORT_SCRIPTS_HPP
 #define TURNSTILE_SRC_REDIS_TRANSPORT_SCRIPTS_HPP
 
+#include <algorithm>
 #include <span>
 #include <string_view>
 
@@ -24,6 +25,12 @@ struct script
 /// All scripts, in the order of their names. Defined in a file that the build makes, see
 /// cmake/embed_lua.cmake.
 [[nodiscard]] std::span<const script> scripts();
+
+/// The script with this name. Tests ensure that each name in the code has a file.
+[[nodiscard]] inline const script& script_named(std::string_view name)
+{
+    return *std::ranges::find(scripts(), name, &script::name);
+}
 
 }  // namespace turnstile::redis::detail
 

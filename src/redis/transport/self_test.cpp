@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdint>
-#include <exception>
 #include <fmt/format.h>
 #include <random>
 #include <utility>
@@ -30,15 +29,6 @@ std::int64_t number_in(const std::string& text)
     std::int64_t number = 0;
     std::from_chars(text.data(), text.data() + text.size(), number);
     return number;
-}
-
-const script& script_named(std::string_view name)
-{
-    for (const script& each : scripts())
-        if (each.name == name)
-            return each;
-    // A test ensures that the file exists.
-    std::terminate();
 }
 
 }  // namespace
