@@ -48,7 +48,7 @@ error_code error_of(gate_result result)
 
 gate_engine::gate_engine(const boost::asio::any_io_executor& strand, connection& wire,
                          std::uint64_t nonce, std::string wake_prefix, std::int64_t drift,
-                         owner& who)
+                         engine_owner& who)
     : client_(nonce, std::move(wake_prefix), drift)
     , connection_(&wire)
     , owner_(&who)
@@ -172,7 +172,7 @@ void gate_engine::tick()
 
 void gate_engine::on_reply(std::uint64_t number, const reply& answer)
 {
-    owner_->gates_answered(answer);
+    owner_->answered(answer);
     switch (answer.result)
     {
     case reply::status::ok:
@@ -199,7 +199,7 @@ void gate_engine::perform()
         for (const gate_action& each : actions)
             std::visit([this](const auto& what) { perform(what); }, each);
     is_performing_ = false;
-    owner_->gates_have_acted();
+    owner_->have_acted();
 }
 
 void gate_engine::perform(const gate_command& what)
@@ -217,7 +217,7 @@ void gate_engine::perform(const gate_ended& what)
                                 ? make_error_code(errc::missing_permission)
                                 : error_of(what.result);
     if (!what.key.empty())
-        owner_->gates_report(code, what.key, what.text);
+        owner_->report(code, what.key, what.text);
     const auto found = operations_.find(what.request);
     if (found == operations_.end())
         return;

@@ -20,6 +20,7 @@
 
 #include "redis/protocol/gate_client.hpp"
 #include "redis/session/completion.hpp"
+#include "redis/session/engine_owner.hpp"
 #include "redis/transport/connection.hpp"
 
 namespace turnstile::redis::detail {
@@ -95,35 +96,8 @@ class gate_engine
 public:
     using operation = std::shared_ptr<gate_operation_state>;
 
-    /// The session that owns this engine.
-    class owner
-    {
-    public:
-        /// An action was performed; the engine may be idle now.
-        virtual void gates_have_acted() = 0;
-
-        /// An operation failed because of the server's error text, or because of the content of a key.
-        virtual void gates_report(error_code code, const std::string& key,
-                                  const std::string& text) = 0;
-
-        /// The server answered a command.
-        virtual void gates_answered(const reply& answer) = 0;
-
-        /// The reason why the server is unreachable; no error if the session is connected.
-        [[nodiscard]] virtual error_code why_unreachable() const = 0;
-
-        /// Keeps the session alive while a command is in flight.
-        [[nodiscard]] virtual std::shared_ptr<void> keep() = 0;
-
-    protected:
-        owner() = default;
-        owner(const owner&) = default;
-        owner& operator=(const owner&) = default;
-        ~owner() = default;
-    };
-
     gate_engine(const boost::asio::any_io_executor& strand, connection& wire, std::uint64_t nonce,
-                std::string wake_prefix, std::int64_t drift, owner& who);
+                std::string wake_prefix, std::int64_t drift, engine_owner& who);
 
     /// @p obstacle is the error of the last attempt to connect, if it failed. Read-only operations fail with
     /// it, and all operations if @p is_hopeless.
@@ -159,7 +133,7 @@ private:
 
     gate_client client_;
     connection* connection_;
-    owner* owner_;
+    engine_owner* owner_;
     boost::asio::any_io_executor strand_;
     // Ordered by their start.
     std::map<gate_request_id, operation> operations_;

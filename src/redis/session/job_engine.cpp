@@ -45,7 +45,7 @@ error_code error_of(job_result result)
 }  // namespace
 
 job_engine::job_engine(connection& wire, std::uint64_t nonce, std::string wake_prefix,
-                       std::int64_t drift, owner& who)
+                       std::int64_t drift, engine_owner& who)
     : client_(nonce, std::move(wake_prefix), drift)
     , connection_(&wire)
     , owner_(&who)
@@ -232,7 +232,7 @@ void job_engine::tick()
 
 void job_engine::on_reply(std::uint64_t number, reply answer)
 {
-    owner_->jobs_answered(answer);
+    owner_->answered(answer);
     switch (answer.result)
     {
     case reply::status::ok:
@@ -258,7 +258,7 @@ void job_engine::perform()
         for (const job_action& each : actions)
             std::visit([this](const auto& what) { perform(what); }, each);
     is_performing_ = false;
-    owner_->jobs_have_acted();
+    owner_->have_acted();
 }
 
 void job_engine::perform(const job_command& what)
@@ -298,7 +298,7 @@ void job_engine::perform(const job_granted& what)
         reason = "the payload cannot be read";
     if (!payload)
     {
-        owner_->jobs_report(errc::bad_state, worker->queue->options.key,
+        owner_->report(errc::bad_state, worker->queue->options.key,
                        "job " + std::to_string(what.id) + ": " + reason);
         return client_.bury(boot_time(), what.request, what.attempt, reason);
     }
@@ -381,7 +381,7 @@ error_code job_engine::code_of(job_result result, const std::string& key, const 
                                 ? make_error_code(errc::missing_permission)
                                 : error_of(result);
     if (!text.empty() || result == job_result::foreign_layout)
-        owner_->jobs_report(code, key, text);
+        owner_->report(code, key, text);
     return code;
 }
 

@@ -24,6 +24,7 @@
 #include "redis/protocol/job_client.hpp"
 #include "redis/session/boot_clock.hpp"
 #include "redis/session/completion.hpp"
+#include "redis/session/engine_owner.hpp"
 #include "redis/session/held_lock.hpp"
 #include "redis/transport/connection.hpp"
 
@@ -155,29 +156,8 @@ struct job_call
 class job_engine
 {
 public:
-    /// The session that owns this engine.
-    class owner
-    {
-    public:
-        /// An action was performed; the engine may be idle now.
-        virtual void jobs_have_acted() = 0;
-        /// An operation failed because of the server's error text, or because of the content of a key.
-        virtual void jobs_report(error_code code, const std::string& key,
-                                 const std::string& text) = 0;
-        /// The server answered a command.
-        virtual void jobs_answered(const reply& answer) = 0;
-        /// Keeps the session alive while a command is in flight.
-        [[nodiscard]] virtual std::shared_ptr<void> keep() = 0;
-
-    protected:
-        owner() = default;
-        owner(const owner&) = default;
-        owner& operator=(const owner&) = default;
-        ~owner() = default;
-    };
-
     job_engine(connection& wire, std::uint64_t nonce, std::string wake_prefix, std::int64_t drift,
-               owner& who);
+               engine_owner& who);
 
     /// @p obstacle is the error with which all operations fail at present, if any.
     void next(const std::shared_ptr<waiting_worker>& worker, error_code obstacle);
@@ -228,7 +208,7 @@ private:
 
     job_client client_;
     connection* connection_;
-    owner* owner_;
+    engine_owner* owner_;
     // Ordered by their start.
     std::map<job_request_id, std::shared_ptr<waiting_worker>> waiting_;
     std::unordered_map<job_attempt_id, std::weak_ptr<held_job>> held_;

@@ -55,10 +55,9 @@ session_engine::session_engine(boost::asio::any_io_executor strand, config setti
               std::uint64_t incarnation) { return prefix + wake_name(nonce, incarnation); },
           *this)
     , gates_(strand_, connection_, client_.nonce(),
-             wake_prefix(settings_.prefix, settings_.database), drift_of(settings_),
-             static_cast<gate_engine::owner&>(*this))
+             wake_prefix(settings_.prefix, settings_.database), drift_of(settings_), *this)
     , jobs_(connection_, client_.nonce(), wake_prefix(settings_.prefix, settings_.database),
-            drift_of(settings_), static_cast<job_engine::owner&>(*this))
+            drift_of(settings_), *this)
     , timer_(strand_)
     , close_timer_(strand_)
     , announcement_timer_(strand_)

@@ -26,6 +26,7 @@
 #include "redis/protocol/protocol_client.hpp"
 #include "redis/session/boot_timer.hpp"
 #include "redis/session/completion.hpp"
+#include "redis/session/engine_owner.hpp"
 #include "redis/session/gate_engine.hpp"
 #include "redis/session/held_lock.hpp"
 #include "redis/session/job_engine.hpp"
@@ -105,8 +106,7 @@ using caller = std::shared_ptr<completion<error_code, std::int64_t>>;
 class session_engine final : public std::enable_shared_from_this<session_engine>,
                              private connection::observer,
                              private replica_watch::observer,
-                             private gate_engine::owner,
-                             private job_engine::owner
+                             private engine_owner
 {
 public:
     session_engine(boost::asio::any_io_executor strand, config settings);
@@ -173,30 +173,16 @@ private:
     [[nodiscard]] std::shared_ptr<void> keep() override { return shared_from_this(); }
     void await_replicas(const std::shared_ptr<lock_operation>& operation);
 
-    // Requests of the gates.
-    void gates_have_acted() override
+    // Requests of the engines of gates and job queues.
+    void have_acted() override
     {
         wake_at(gates_.next_tick());
-        perform();
-    }
-    void gates_report(error_code code, const std::string& key, const std::string& text) override
-    {
-        report(code, key, text);
-    }
-    void gates_answered(const reply& answer) override;
-    [[nodiscard]] error_code why_unreachable() const override;
-
-    // Requests of the job queues.
-    void jobs_have_acted() override
-    {
         wake_at(jobs_.next_tick());
         perform();
     }
-    void jobs_report(error_code code, const std::string& key, const std::string& text) override
-    {
-        report(code, key, text);
-    }
-    void jobs_answered(const reply& answer) override { gates_answered(answer); }
+    void report(error_code code, const std::string& keys, const std::string& text) override;
+    void answered(const reply& answer) override;
+    [[nodiscard]] error_code why_unreachable() const override;
 
     // Actions of the client.
     void perform();
@@ -216,7 +202,6 @@ private:
     void on_answer(std::uint64_t number, reply answer);
     void refused(std::uint64_t number, const std::string& error);
     [[nodiscard]] std::string explained(const std::string& error) const;
-    void report(error_code code, const std::string& keys, const std::string& text);
     void note_refusal(const std::string& key, const std::string& keys, const std::string& error);
     void end_refusal(const std::string& key);
     void end_refusals(std::uint64_t number, operation op);

@@ -242,7 +242,7 @@ void session_engine::on_answer(std::uint64_t number, reply answer)
     client_.refused(boot_time(), number, not_understood);
 }
 
-void session_engine::gates_answered(const reply& answer)
+void session_engine::answered(const reply& answer)
 {
     if (answer.result == reply::status::ok)
         end_refusal("");
