@@ -218,6 +218,14 @@ void session_engine::bequeath(const std::shared_ptr<held_lock>& held, const std:
     release(held, done);
 }
 
+/// The error with which all new operations fail at present, if any.
+error_code session_engine::why_refused() const
+{
+    if (is_closed_)
+        return errc::session_closed;
+    return is_hopeless_ ? obstacle_ : error_code();
+}
+
 /// Converts the changes of a section to a request to the client.
 commit_request session_engine::commit_of(lock_id lock, std::string condition,
                                          section_changes changes)
@@ -285,14 +293,9 @@ void session_engine::shrink(const std::shared_ptr<held_lock>& held, const listen
 void session_engine::call(lock_handle& pool, call_kind what, std::int64_t number,
                           const caller& done)
 {
-    if (is_closed_)
+    if (const error_code why = why_refused())
     {
-        done->complete(errc::session_closed, 0);
-        return;
-    }
-    if (is_hopeless_)
-    {
-        done->complete(obstacle_, 0);
+        done->complete(why, 0);
         return;
     }
     if (pool.id == 0)
@@ -303,10 +306,10 @@ void session_engine::call(lock_handle& pool, call_kind what, std::int64_t number
 
 void session_engine::notify(const condition_handle& condition, bool all, const caller& done)
 {
-    if (is_closed_ || is_hopeless_)
+    if (const error_code why = why_refused())
     {
         if (done)
-            done->complete(is_closed_ ? make_error_code(errc::session_closed) : obstacle_, 0);
+            done->complete(why, 0);
         return;
     }
     lock_handle& lock = *condition.lock;
@@ -359,41 +362,6 @@ void session_engine::start_gate_call(const gate_engine::operation& operation)
         operation->done.complete(errc::session_closed, 0);
     else
         gates_.start(operation, obstacle_, is_hopeless_);
-}
-
-void session_engine::cancel_gate_call(const gate_engine::operation& operation)
-{
-    gates_.cancel(operation);
-}
-
-void session_engine::forget_gate(gate_handle& gate)
-{
-    gates_.forget(gate);
-}
-
-void session_engine::start_next(const std::shared_ptr<waiting_worker>& worker)
-{
-    jobs_.next(worker, is_closed_     ? make_error_code(errc::session_closed)
-                       : is_hopeless_ ? obstacle_
-                                      : error_code());
-}
-
-void session_engine::start_job_call(const std::shared_ptr<job_call>& what)
-{
-    jobs_.call(what, is_closed_     ? make_error_code(errc::session_closed)
-                     : is_hopeless_ ? obstacle_
-                                    : error_code());
-}
-
-void session_engine::end_job(const std::shared_ptr<held_job>& held, attempt_end how,
-                             std::string error, const std::shared_ptr<job_call::done_type>& done)
-{
-    jobs_.end(held, how, std::move(error), done);
-}
-
-void session_engine::report_progress(const held_job& held, std::string value)
-{
-    jobs_.progress(held, std::move(value));
 }
 
 void session_engine::ready(listener done)

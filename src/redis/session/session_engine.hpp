@@ -21,6 +21,7 @@
 #include <turnstile/redis/detail/grant.hpp>
 #include <turnstile/redis/metrics.hpp>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "redis/protocol/protocol_client.hpp"
@@ -132,14 +133,23 @@ public:
     /// Aborts the waits of this session on a condition.
     void forget_condition(condition_handle& condition);
     void start_gate_call(const gate_engine::operation& operation);
-    void cancel_gate_call(const gate_engine::operation& operation);
-    void forget_gate(gate_handle& gate);
-    void start_next(const std::shared_ptr<waiting_worker>& worker);
+    void cancel_gate_call(const gate_engine::operation& operation) { gates_.cancel(operation); }
+    void forget_gate(gate_handle& gate) { gates_.forget(gate); }
+    void start_next(const std::shared_ptr<waiting_worker>& worker)
+    {
+        jobs_.next(worker, why_refused());
+    }
     void cancel_next(const std::shared_ptr<waiting_worker>& worker) { jobs_.cancel(worker); }
-    void start_job_call(const std::shared_ptr<job_call>& what);
+    void start_job_call(const std::shared_ptr<job_call>& what) { jobs_.call(what, why_refused()); }
     void end_job(const std::shared_ptr<held_job>& held, attempt_end how, std::string error,
-                 const std::shared_ptr<job_call::done_type>& done);
-    void report_progress(const held_job& held, std::string value);
+                 const std::shared_ptr<job_call::done_type>& done)
+    {
+        jobs_.end(held, how, std::move(error), done);
+    }
+    void report_progress(const held_job& held, std::string value)
+    {
+        jobs_.progress(held, std::move(value));
+    }
     void forget_jobs(job_queue_handle& queue) { jobs_.forget(queue); }
     /// Receives the result of a script that was run once: an error, or the texts of its reply.
     using script_handler = std::function<void(error_code, const std::vector<std::string>&)>;
@@ -211,6 +221,7 @@ private:
     void wake_at(std::optional<local_time> when);
     void announce();
 
+    [[nodiscard]] error_code why_refused() const;
     [[nodiscard]] commit_request commit_of(lock_id lock, std::string condition,
                                            section_changes changes);
     void abandon_contributions();
