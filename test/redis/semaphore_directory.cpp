@@ -117,7 +117,9 @@ BOOST_AUTO_TEST_CASE(name_is_created_once_and_removed_once)
 BOOST_AUTO_TEST_CASE(units_are_bounded_by_the_capacity)
 {
     constexpr std::int64_t most = async_semaphore::max_capacity;
-    BOOST_TEST((get(directory.async_create("a", most + 1)).status == directory_status::excess));
+    const semaphore_answer refused = get(directory.async_create("a", most + 1));
+    BOOST_TEST((refused.status == directory_status::excess));
+    BOOST_TEST(refused.state.name == "a");
     BOOST_TEST((get(directory.async_create("a", most)).status == directory_status::done));
     BOOST_TEST((get(directory.async_add("a", 1)).status == directory_status::excess));
     const listed_permit_options terms(1h, "client");

@@ -246,6 +246,7 @@ void start_call(const std::shared_ptr<directory_handle>& directory, directory_ca
     {
         semaphore_answer answer;
         answer.status = directory_status::excess;
+        answer.state.name = call.name;
         done->complete({}, std::move(answer));
         return;
     }
