@@ -131,7 +131,6 @@ private:
         channel_ = wake_channel_(incarnation_);
         test_ = std::make_unique<self_test>(settings_);
         failure_.reset();
-        lacks_credentials_ = false;
         started_ = std::chrono::steady_clock::now();
         lacks_credentials_ = !ask_for_credentials();
         if (lacks_credentials_)
