@@ -324,7 +324,6 @@ BOOST_AUTO_TEST_CASE(commands_from_within_replies_and_messages)
             if (++messages < 1000)
                 send();
         }
-        void failed_permanently(turnstile::error_code, std::string) override {}
         void send()
         {
             it->command(std::vector<std::string>{"PUBLISH", connection_scene::channel(0), "x"},

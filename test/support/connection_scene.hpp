@@ -17,6 +17,7 @@
 #include <redis/transport/connection.hpp>
 #include <string>
 #include <string_view>
+#include <turnstile/redis/error.hpp>
 #include <utility>
 #include <vector>
 
@@ -34,22 +35,17 @@ struct witness final : redis::detail::connection::observer
     void disconnected(error_code why) override
     {
         last = why;
-        told += 'd';
+        const bool for_good =
+            why.category() == redis::redis_category() && why != redis::errc::unreachable;
+        told += for_good ? 'f' : 'd';
     }
     void message(std::string_view payload) override { messages.emplace_back(payload); }
-    void failed_permanently(error_code why, std::string text) override
-    {
-        last = why;
-        failure = std::move(text);
-        told += 'f';
-    }
 
     std::vector<std::uint64_t> incarnations;
     redis::detail::server_info server;
     std::vector<std::string> messages;
     error_code last;
-    std::string failure;
-    /// A letter for each call except message().
+    /// A letter for each call except message(): `f` if the error of an attempt is not temporary.
     std::string told;
 };
 

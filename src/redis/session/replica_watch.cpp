@@ -114,9 +114,4 @@ void replica_watch::disconnected(error_code)
 
 void replica_watch::message(std::string_view) {}
 
-void replica_watch::failed_permanently(error_code why, std::string)
-{
-    disconnected(why);
-}
-
 }  // namespace turnstile::redis::detail

@@ -85,7 +85,6 @@ private:
     void connected(std::uint64_t incarnation, const server_info& server) override;
     void disconnected(error_code why) override;
     void message(std::string_view payload) override;
-    void failed_permanently(error_code why, std::string text) override;
 
     void answered(const reply& answer);
 

@@ -174,7 +174,6 @@ private:
     void connected(std::uint64_t incarnation, const server_info& server) override;
     void disconnected(error_code why) override;
     void message(std::string_view payload) override;
-    void failed_permanently(error_code why, std::string text) override;
 
     // Results of the replica watch.
     [[nodiscard]] bool server_knows(attempt_id id, std::string_view run_id) const override;

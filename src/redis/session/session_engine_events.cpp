@@ -166,11 +166,6 @@ void session_engine::disconnected(error_code why)
         fail_after_connect_error();
 }
 
-void session_engine::failed_permanently(error_code why, std::string)
-{
-    disconnected(why);
-}
-
 /// Called after a failed attempt to connect. Fails the operations that do not wait; or all of them, if only a change of
 /// the configuration can help.
 void session_engine::fail_after_connect_error()

@@ -294,12 +294,9 @@ private:
         // The text of the caller's exception may differ in each attempt.
         report_once(for_good ? log_level::error : log_level::warning,
                     lacks_credentials_ ? "no credentials" : line, line);
-        if (observer_ == nullptr)
-            return;
-        if (for_good)
-            observer_->failed_permanently(failure_->code, trouble_);
-        else
-            observer_->disconnected(was_open ? why : make_error_code(errc::unreachable));
+        if (observer_ != nullptr)
+            observer_->disconnected(
+                was_open ? why : make_error_code(for_good ? failure_->code : errc::unreachable));
     }
 
     /// Logs a problem once; repetitions have the level debug.

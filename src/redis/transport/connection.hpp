@@ -65,15 +65,12 @@ public:
         /// The connection accepts commands from now on.
         virtual void connected(std::uint64_t incarnation, const server_info& server) = 0;
 
-        /// The link broke, or an attempt to connect failed; the next attempt follows.
+        /// The link broke, or an attempt to connect failed; the next attempt follows. If an attempt failed with another
+        /// error than `unreachable`, the password, the ACL or the server has to be changed.
         virtual void disconnected(error_code why) = 0;
 
         /// A message arrived on the wake channel.
         virtual void message(std::string_view payload) = 0;
-
-        /// The password, the ACL or the server has to be changed. Called instead of disconnected() after each
-        /// attempt that fails for such a reason; attempts continue.
-        virtual void failed_permanently(error_code why, std::string text) = 0;
 
     protected:
         observer() = default;
