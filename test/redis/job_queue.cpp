@@ -269,13 +269,6 @@ BOOST_AUTO_TEST_CASE(a_payload_that_throws_no_standard_exception_becomes_a_dead_
     job.async_finish(use_future).get();
 }
 
-BOOST_AUTO_TEST_CASE(jobs_in_an_invalid_state_are_not_listed)
-{
-    for (const int each : {-1, 4, 1000})
-        BOOST_TEST(error_of(queue.async_list(static_cast<job_state>(each), 0, 1,
-                                             as_tuple(use_future))) == errc::invalid_count);
-}
-
 // A late copy of a repeated pause would act after a later resume.
 BOOST_AUTO_TEST_CASE(a_pause_or_a_limit_is_not_repeated)
 {
