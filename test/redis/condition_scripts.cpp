@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "support/script_scene.hpp"
@@ -391,6 +392,27 @@ BOOST_AUTO_TEST_CASE(the_holder_of_a_deleted_lock_keeps_the_waiters_of_its_condi
         BOOST_TEST(renew("d#1.1", held)[0] == "own");
     }
     TEST_WORDS(condition_waiters(), "a#1.2", "b#1.2", "c#1.2");
+}
+
+// The first command after the deletion comes from a session with a shorter lease and idle time.
+BOOST_AUTO_TEST_CASE(a_lock_that_was_deleted_lives_as_long_as_its_holder_needs)
+{
+    const std::int64_t held = fence();
+    // The keys of the condition are refreshed.
+    for (int i = 0; i < 5; ++i)
+    {
+        BOOST_TEST(renew("d#1.1", held)[0] == "own");
+        pass(10s);
+    }
+    store.run(words{"DEL", keys[0]});
+    const std::string usual_lease = std::exchange(lease, "1000");
+    const std::string usual_idle = std::exchange(idle, "500");
+    nudge("a#1.2");
+    lease = usual_lease;
+    idle = usual_idle;
+    BOOST_TEST(resync("d#1.1", "d#1.1", held)[0] == "own");
+    pass(6s);
+    BOOST_TEST(renew("d#1.1", held)[0] == "own");
 }
 
 BOOST_AUTO_TEST_CASE(all_keys_expire_without_nudges)

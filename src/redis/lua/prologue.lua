@@ -113,7 +113,9 @@ local function save(s, lease, idle)
   local renews = s.expiry < least
   if renews then
     for _, key in ipairs({s.key, s.queue, s.done, s.conditions and s.key .. '{conditions}' or nil}) do note_key(s, key) end
-    s.expiry = s.conditions and refresh_conditions(s, ttl, least) or s.now + ttl * 1000
+    s.expiry = s.now + ttl * 1000
+    -- If somebody has deleted the state, the conditions may live longer than the new one.
+    if s.conditions then s.expiry = math.min(s.expiry, refresh_conditions(s, ttl, least) or s.expiry) end
   else
     -- A new key lives as long as the lock, which has to remember everything since it was created.
     ttl = math.min(math.ceil((s.expiry - wall) / 1000), 2 ^ 53)  -- a damaged state may say anything
