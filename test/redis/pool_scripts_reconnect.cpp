@@ -252,6 +252,17 @@ BOOST_AUTO_TEST_CASE(late_resync_does_not_reclaim_released_units)
     }
 }
 
+BOOST_AUTO_TEST_CASE(late_resync_does_not_make_a_second_holder)
+{
+    const std::int64_t fence = fence_of(acquire("a#1.1", 2));
+    store.clear();
+    pass(1s);
+    begin_grace(20s);
+    BOOST_TEST(resync("a#1.1", "a#3.1", fence, 2)[0] == "own");
+    BOOST_TEST(resync("a#1.1", "a#2.1", fence, 2)[0] != "own");
+    BOOST_TEST(held() == 2);
+}
+
 BOOST_AUTO_TEST_CASE(a_lost_permit_cannot_be_reclaimed)
 {
     const std::int64_t fence = fence_of(acquire("a#1.1", 2));

@@ -36,6 +36,15 @@ local function is_superseded(s, units)
   return has_had_writer(s) or is_exclusive(s, units)
 end
 
+-- Whether a later connection has reclaimed the units: then this command is a late copy of an earlier one.
+local function is_outdated(s, id, fence)
+  local nonce, last, sequence = string.match(id, '^(.*#)(%d+)(.*)$')
+  for i = last + 1, last + 5 do
+    local _, its = holding(s, nonce .. text(i) .. sequence)
+    if its == fence then return true end
+  end
+end
+
 -- All attempts are renamed before any grant: under its former id, a waiter looks disconnected.
 local wall, pool = read_clock(), nil
 each(function(key, i)
@@ -73,6 +82,7 @@ return each_entry(10, function(s, a, is_first)
     hold(s, id, still, fence, outside, math.max(ends, s.now + lease * 1000))
   elseif fence > 0 and not its and (s.born <= fence or ARGV[a + 9] ~= '-1') and
     not redis.call('ZRANGEBYSCORE', s.done, text(fence), text(fence), 'LIMIT', 0, 1)[1] and
+    not is_outdated(s, id, fence) and
     (s.grace and not redis.call('ZSCORE', s.done, 'broken ' .. text(fence)) or
       (s.given < fence or s.born > fence and not is_superseded(s, units)) and fits(s, units)) then
     -- The server forgot the grant. The holder reclaims its units if they are available, or if only an outdated state
