@@ -373,7 +373,7 @@ private:
     void give_up(peer& who, std::size_t number)
     {
         ++unknown;
-        who.names.refuse(requests_[number].call);
+        who.names.end(requests_[number].call, false);
         who.pending.erase(number);
     }
 

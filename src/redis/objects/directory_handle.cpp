@@ -65,7 +65,7 @@ void directory_handle::change(session_engine& engine, std::string_view script,
          {
              call.repeated = attempts > 1;
              if (error)
-                 self->names_.refuse(call);
+                 self->names_.end(call, false);
              else
                  error = end_call(self->names_, call, leaves.at(0));
              done(error, leaves);

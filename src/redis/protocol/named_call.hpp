@@ -41,18 +41,15 @@ public:
         answered_.pop_back();
     }
 
-    /// The server has answered the call.
-    void end(named_call& call)
+    /// The call has ended. If the server has not @p executed it, the server remembers the earlier call instead.
+    void end(named_call& call, bool executed = true)
     {
-        if (!call.name.empty() && !call.repeated)
-            answered_.push_back(std::exchange(call.name, {}));
-    }
-
-    /// The server has refused the call, or not answered it: perhaps it still remembers the earlier call.
-    void refuse(named_call& call)
-    {
-        if (!call.before.empty())
-            answered_.push_back(std::move(call.before));
+        // The server may still receive a copy of a repeated call.
+        if (executed && call.repeated)
+            return;
+        std::string& forgettable = executed ? call.name : call.before;
+        if (!forgettable.empty())
+            answered_.push_back(std::exchange(forgettable, {}));
     }
 
 private:

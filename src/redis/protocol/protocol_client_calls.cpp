@@ -115,7 +115,7 @@ void protocol_client::on_count(call_id id, const script_answer& answer)
         called{id, is_certain ? answer.status : status::unknown, available,
                differs ? mismatch_text(pool.options, available) : std::string(),
                differs || unusable(answer.status) ? keys_of(lock) : std::string()});
-    pool.calls.end(found->second.call);
+    pool.calls.end(found->second.call, answer.status == status::ok);
     calls_.erase(found);
     if (answer.more)
         continue_work(lock);

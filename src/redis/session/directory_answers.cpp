@@ -82,14 +82,11 @@ parsed_answer parse_listed_answer(std::string_view text)
 
 error_code end_call(call_names& names, named_call& call, std::string_view answer)
 {
-    if (answer.starts_with("ok"))
-    {
-        names.end(call);
-        return {};
-    }
-    names.refuse(call);
+    const bool executed = answer.starts_with("ok");
+    names.end(call, executed);
     // A permit that has ended does not come back.
-    return call.repeated && !answer.starts_with("unheld") ? errc::unknown_outcome : error_code();
+    const bool is_final = executed || answer.starts_with("unheld");
+    return call.repeated && !is_final ? errc::unknown_outcome : error_code();
 }
 
 void parse_entries(const std::vector<std::string>& leaves, semaphore_detail& result)
