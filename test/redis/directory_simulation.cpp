@@ -3,7 +3,6 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 
 #include <algorithm>
-#include <array>
 #include <boost/test/data/test_case.hpp>
 #include <boost/test/unit_test.hpp>
 #include <chrono>
@@ -18,11 +17,8 @@
 #include <utility>
 #include <vector>
 
-#include "redis/session/directory_answers.hpp"
-#include "support/pool_state.hpp"
+#include "support/directory_judge.hpp"
 #include "support/random_runs.hpp"
-#include "support/redis_store.hpp"
-#include "support/script_engine.hpp"
 
 // Random histories of clients and the semaphores of one directory: connections break, commands in flight are lost or
 // arrive late, leases end, and the server's clock is set. TURNSTILE_RANDOM_RUNS is the number of histories.
@@ -31,39 +27,10 @@ namespace turnstile::test {
 namespace {
 
 using namespace std::chrono_literals;
+using namespace directory;
 using redis::detail::call_names;
-using redis::detail::named_call;
-using words = std::vector<std::string>;
 
-constexpr std::int64_t capacity = 6;
 constexpr int most_attempts = 5;
-const std::string lease = "3000";
-const std::string claim = "1000";
-const std::string idle = "2000";
-
-enum class deed
-{
-    create,
-    remove,
-    add,
-    give_back,
-    take,
-    take_for_good,
-    renew,
-    release,
-    free,
-    // Those of a session with an attempt. They are not repeated.
-    acquire,
-    keep,
-    keep_for_good,
-    let_go,
-};
-constexpr unsigned number_of_deeds = 13;
-
-[[nodiscard]] bool is_of_session(deed what)
-{
-    return what >= deed::acquire;
-}
 
 /// How clients treat calls that were sent several times.
 enum class habit
@@ -73,46 +40,6 @@ enum class habit
     believes_refusals,
     /// The server may forget the call as soon as one copy was answered.
     forgets_copies,
-};
-
-/// A semaphore as the server would report it now.
-struct portrait
-{
-    bool exists = false;
-    std::int64_t now = 0;
-    std::int64_t value = 0;
-    /// The units of each permit, and of each grant of a session; and the ends of their leases.
-    std::map<std::string, std::pair<std::int64_t, std::int64_t>> holders;
-    words queue;
-    /// The units of the first waiter.
-    std::int64_t next = 0;
-
-    [[nodiscard]] std::int64_t total() const
-    {
-        std::int64_t result = value;
-        for (const auto& [id, holding] : holders)
-            result += holding.first;
-        return result;
-    }
-};
-
-/// One request of a user, which may be sent several times.
-struct request
-{
-    deed what{};
-    std::size_t pool = 0;
-    std::int64_t units = 0;
-    /// The permit, or the attempt.
-    std::string id;
-    std::string script;
-    words keys;
-    words arguments;
-    named_call call;
-    int sent = 0;
-    bool executed = false;
-    /// Whether the user knows the outcome; and whether the call was refused.
-    bool is_answered = false;
-    bool is_refused = false;
 };
 
 /// A session and its connection.
@@ -197,21 +124,16 @@ public:
                 execute(each);
                 deliver(each);
             }
-            promise(each.pending.empty(), "a call has no answer");
+            judge_.promise(each.pending.empty(), "a call has no answer");
         }
     }
 
-    /// The executed deeds of each kind.
-    std::map<deed, std::size_t> done;
+    [[nodiscard]] const directory::judge& judge() const { return judge_; }
+
     /// The calls whose users know no outcome.
     std::size_t unknown = 0;
-    /// The broken promise; empty if there is none.
-    std::string violation;
 
 private:
-    static std::string text(std::int64_t number) { return std::to_string(number); }
-    static std::string key_of(std::size_t pool) { return "pool" + std::to_string(pool); }
-
     // --- users and connections --------------------------------------------------------------
 
     void begin(peer& who)
@@ -416,8 +338,8 @@ private:
         each.is_answered = true;
         each.is_refused = parsed.answer.status != redis::directory_status::done;
         // A renewal of a permit that has ended since may have been executed.
-        promise(each.executed == !each.is_refused || each.what == deed::renew,
-                "a call was answered wrongly: " + answer);
+        judge_.promise(each.executed == !each.is_refused || each.what == deed::renew,
+                       "a call was answered wrongly: " + answer);
         const std::string fence = std::to_string(parsed.answer.fencing_token);
         if (each.what == deed::take && !each.is_refused)
         {
@@ -453,230 +375,20 @@ private:
     std::string run(std::size_t number)
     {
         request& what = requests_[number];
-        const std::size_t other = 1 - what.pool;
-        const portrait before = look(what.pool);
-        const portrait untouched = look(other);
-        queued_ = queue_of(store_, what.pool);
-        // A session may still release a grant whose lease has ended.
-        const bool is_held = is_of_session(what.what) && is_stored(what);
+        judge_.before_script(what);
         store_.published.clear();
         const redis_reply reply = scripts_.run(store_, what.script, what.keys, what.arguments);
         BOOST_TEST_REQUIRE(!reply.is_error(), reply.text);
-        const std::string answer = reply.leaves().at(0);
-        last_ =
-            what.script + " " + what.arguments.back() + ", call " + what.call.name + ": " + answer;
-        note_grants(what, answer);
-        const bool does = judge(what, before, look(what.pool), is_held, answer);
-        if (what.what == deed::remove && does)
-            check_informed();
-        promise(look(other).total() == untouched.total(), "another semaphore changed");
-        return answer;
-    }
-
-    static words queue_of(const redis_store& store, std::size_t pool)
-    {
-        words result;
-        if (const auto* const queue = store.zset(key_of(pool) + "{queue}"))
-            for (const auto& [ticket, id] : queue->order)
-                result.push_back(id);
-        return result;
-    }
-
-    /// Whether the server knows the grant that a session ends.
-    bool is_stored(const request& what) const
-    {
-        const auto* const holders = store_.zset(key_of(what.pool) + "{holders}");
-        return is_end(what.what) && holders != nullptr && holders->scores.contains(what.id);
-    }
-
-    /// What the server would report now, without changing anything.
-    portrait look(std::size_t pool)
-    {
-        redis_store copy = store_;
-        portrait result;
-        const words listed = scripts_
-                                 .run(copy, "pool_detail", {key_of(pool)},
-                                      {"w:", lease, claim, idle, text(capacity), "sessions", "100"})
-                                 .leaves();
-        if (listed.at(0) == "missing")
-            return result;
-        const auto parsed = redis::detail::parse_listed_answer(listed.at(0));
-        BOOST_TEST_REQUIRE((!parsed.error && !parsed.more), listed.at(0));
-        result.exists = true;
-        result.now = std::stoll(listed.at(1));
-        result.value = parsed.answer.state.value;
-        const auto& fields = *copy.hash(key_of(pool));
-        if (const auto* const holders = copy.zset(key_of(pool) + "{holders}"))
-            for (const auto& [id, ends] : holders->scores)
-                result.holders.emplace(id, std::pair(std::stoll(fields.at("h " + id)),
-                                                     static_cast<std::int64_t>(ends)));
-        result.queue = queue_of(copy, pool);
-        if (!result.queue.empty())
-            result.next = std::stoll(fields.at("w " + result.queue.front()));
-        return result;
-    }
-
-    /// Notes the grants that the script has published or answered.
-    void note_grants(const request& what, const std::string& answer)
-    {
-        // By their tokens.
-        std::map<std::string, std::string> granted;
-        if (what.what == deed::acquire && answer.starts_with("own "))
-            granted.emplace(word_of(answer, 2), what.id);
-        for (const auto& [channel, message] : store_.published)
-            if (message.starts_with("grant "))
-                granted.emplace(word_of(message, 2), word_of(message, 1));
-        for (const auto& [fence, id] : granted)
+        std::string answer = reply.leaves().at(0);
+        judge_.after_script(what, answer);
+        for (const auto& [fence, id] : judge_.grants_of(what, answer))
         {
-            check_token(what.pool, fence);
             const request& asked = requests_.at(std::stoul(id.substr(id.find('.') + 1)));
             const auto same = [&](const grant& each) { return each.id == id; };
             if (std::ranges::none_of(grants_, same))
                 grants_.push_back({id, asked.pool, asked.units, fence});
         }
-    }
-
-    static std::string word_of(const std::string& line, std::size_t index)
-    {
-        std::size_t from = 0;
-        for (; index > 0; --index)
-            from = line.find(' ', from) + 1;
-        return line.substr(from, line.find(' ', from) - from);
-    }
-
-    /// The permit that receives the units of a session's attempt.
-    static std::string heir_of(const std::string& id) { return "heir" + id.substr(id.find('.')); }
-
-    // --- promises ---------------------------------------------------------------------------
-
-    /// Whether the semaphore should change, if this is the first copy of the call that is executed.
-    [[nodiscard]] bool can_be_done(const request& what, const portrait& before) const
-    {
-        const bool holds = before.holders.contains(what.id);
-        switch (what.what)
-        {
-        case deed::create:
-            return !before.exists;
-        case deed::remove:
-            return before.exists;
-        case deed::add:
-            return before.exists && before.total() + what.units <= capacity;
-        case deed::give_back:
-            return before.exists && before.total() + what.units <= capacity &&
-                   std::stoll(what.arguments.back()) >= born_[what.pool];
-        case deed::take:
-        case deed::take_for_good:
-            return before.exists && before.queue.empty() && before.value >= what.units;
-        case deed::renew:
-        case deed::release:
-        case deed::free:
-            return before.exists && holds;
-        default:
-            return false;
-        }
-    }
-
-    /// Returns whether the call took effect.
-    bool judge(request& what, const portrait& before, const portrait& after, bool is_held,
-               const std::string& answer)
-    {
-        const bool does = !what.executed && (is_held || can_be_done(what, before));
-        promise(!does || !what.is_answered, "a call took effect after its answer");
-        what.executed = what.executed || does;
-        if (does)
-            ++done[what.what];
-        if (!is_of_session(what.what))
-        {
-            // Later, a permit may have ended, and the semaphore may have been removed.
-            const bool lasts = what.what == deed::create || what.what == deed::remove;
-            const bool says = answer.starts_with("ok");
-            promise(!says || what.executed, "a call was confirmed that was not executed");
-            promise(says || !what.executed || !lasts, "an executed call was refused");
-        }
-        const bool toggles = does && (what.what == deed::create || what.what == deed::remove);
-        promise(after.exists == (before.exists != toggles), "a semaphore came or went");
-        if (!after.exists || !violation.empty())
-            return does;
-        std::int64_t total = before.total();
-        if (does &&
-            (what.what == deed::create || what.what == deed::add || what.what == deed::give_back))
-            total += what.units;
-        if (does && (what.what == deed::take_for_good || what.what == deed::keep_for_good))
-            total -= what.units;
-        promise(after.total() == total,
-                "there are " + text(after.total()) + " units, and should be " + text(total));
-        promise(after.queue.empty() || after.value < after.next,
-                "a waiter waits for available units");
-        if (what.what == deed::create && does)
-            begin_life(what, after);
-        const std::int64_t clock =
-            std::stoll(pool_word(store_.hash(key_of(what.pool))->at("state"), "clock"));
-        promise(clock >= latest_[what.pool], "the clock of a semaphore went back");
-        latest_[what.pool] = clock;
-        if (what.what == deed::take && does)
-            check_token(what.pool, word_of(answer, 4));
-        check_holders(what, before, after, does);
-        return does;
-    }
-
-    void check_informed()
-    {
-        for (const std::string& id : queued_)
-            promise(std::ranges::any_of(store_.published, [&](const auto& each)
-                                        { return each.second.starts_with("missing " + id + ' '); }),
-                    "a waiter was not informed");
-    }
-
-    void begin_life(const request& what, const portrait& after)
-    {
-        promise(after.holders.empty() && after.queue.empty(), "a new semaphore is in use");
-        promise(after.now > latest_[what.pool], "a new semaphore has the tokens of the former one");
-        born_[what.pool] = after.now;
-    }
-
-    void check_token(std::size_t pool, const std::string& token)
-    {
-        promise(std::stoll(token) > tokens_[pool], "a token is not higher than all before");
-        tokens_[pool] = std::max<std::int64_t>(tokens_[pool], std::stoll(token));
-    }
-
-    /// Whether a request ends a permit, or the grant of a session.
-    static bool is_end(deed what)
-    {
-        return what == deed::release || what == deed::free ||
-               (is_of_session(what) && what != deed::acquire);
-    }
-
-    void check_holders(const request& what, const portrait& before, const portrait& after,
-                       bool does)
-    {
-        // A session may still end a grant whose lease has ended. Then no waiter receives its units, as it would in `before`.
-        for (const auto& [id, holding] : before.holders)
-            promise(after.holders.contains(id) || std::ranges::count(queued_, id) != 0 ||
-                        (does && is_end(what.what) && id == what.id),
-                    id + " lost its units");
-        for (const auto& [id, holding] : after.holders)
-        {
-            const auto old = before.holders.find(id);
-            const bool is_its =
-                id == what.id || (what.what == deed::keep && id == heir_of(what.id));
-            if (old == before.holders.end())
-                promise(std::ranges::count(queued_, id) != 0 ||
-                            (is_its && (does || what.what == deed::acquire)),
-                        id + " received units");
-            else if (does && what.what == deed::renew && is_its)
-                promise(holding.second == after.now + std::stoll(what.arguments.back()) * 1000,
-                        "a renewal had no effect");
-            else
-                promise(holding.second == old->second.second, "the lease of " + id + " changed");
-        }
-    }
-
-    /// Notes a broken promise.
-    void promise(bool is_kept, const std::string& otherwise)
-    {
-        if (!is_kept && violation.empty())
-            violation = otherwise + "; " + last_;
+        return answer;
     }
 
     struct grant
@@ -694,19 +406,13 @@ private:
     std::vector<peer> peers_;
     std::deque<request> requests_;
     std::deque<std::size_t> late_;
-    // What users know: permits with their pools, their fences, units that were taken for good, and grants of sessions.
+    directory::judge judge_{scripts_, store_};
+    // The knowledge of the users: permits with their pools, the tokens of permits, units that were taken for good, and
+    // grants of sessions.
     std::vector<std::pair<std::size_t, std::string>> permits_;
     std::map<std::string, std::string> fences_;
     std::vector<std::tuple<std::size_t, std::int64_t, std::string>> taken_;
     std::vector<grant> grants_;
-    // The time at which each semaphore was created, and its latest time.
-    std::array<std::int64_t, 2> born_{};
-    std::array<std::int64_t, 2> latest_{};
-    std::array<std::int64_t, 2> tokens_{};
-    // The last script, for the message.
-    std::string last_;
-    // The waiters before it.
-    words queued_;
 };
 
 constexpr int steps = 400;
@@ -716,11 +422,11 @@ std::string find_directory_violation(script_engine& scripts, std::uint64_t seed,
                                      habit clients = habit::careful)
 {
     world w(scripts, seed, clients);
-    for (int i = 0; i < steps && w.violation.empty(); ++i)
+    for (int i = 0; i < steps && w.judge().violation.empty(); ++i)
         w.step();
-    if (w.violation.empty())
+    if (w.judge().violation.empty())
         w.settle();
-    return w.violation;
+    return w.judge().violation;
 }
 
 BOOST_AUTO_TEST_SUITE(redis_directory_simulation)
@@ -743,7 +449,7 @@ BOOST_AUTO_TEST_CASE(each_deed_occurs)
         world w(scripts, seed);
         for (int i = 0; i < steps; ++i)
             w.step();
-        for (const auto& [what, count] : w.done)
+        for (const auto& [what, count] : w.judge().done)
             done[what] += count;
         unknown += w.unknown;
     }
