@@ -270,8 +270,8 @@ local function issue(s, id, units, fence, lease, client)
 end
 
 -- Returns the time at which a call of a directory was executed before, or false. The ARGV of such a call begin with
--- prefix, lease ms, claim ms, idle ms, capacity, name of the call, and name of a call that will not be
--- repeated. KEYS[2] is the index of the directory.
+-- prefix, lease ms, claim ms, idle ms, capacity, name of the call, and name of a call that will not be repeated.
+-- KEYS[2] is the index of the directory.
 local function is_repeated()
   return redis.call('ZSCORE', KEYS[2] .. '{calls}', ARGV[6])
 end

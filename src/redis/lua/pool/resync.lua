@@ -37,8 +37,7 @@ local function is_superseded(s, units)
 end
 
 -- Whether a later connection has reclaimed the units: then this command is a late copy of an earlier one.
-local function is_outdated(s, id, fence)
-  local nonce, last, sequence = string.match(id, '^(.*#)(%d+)(.*)$')
+local function is_outdated(s, nonce, last, sequence, fence)
   for i = last + 1, last + 5 do
     local _, its = holding(s, nonce .. text(i) .. sequence)
     if its == fence then return true end
@@ -82,7 +81,7 @@ return each_entry(10, function(s, a, is_first)
     hold(s, id, still, fence, outside, math.max(ends, s.now + lease * 1000))
   elseif fence > 0 and not its and (s.born <= fence or ARGV[a + 9] ~= '-1') and
     not redis.call('ZRANGEBYSCORE', s.done, text(fence), text(fence), 'LIMIT', 0, 1)[1] and
-    not is_outdated(s, id, fence) and
+    not is_outdated(s, nonce, last, sequence, fence) and
     (s.grace and not redis.call('ZSCORE', s.done, 'broken ' .. text(fence)) or
       (s.given < fence or s.born > fence and not is_superseded(s, units)) and fits(s, units)) then
     -- The server forgot the grant. The holder reclaims its units if they are available, or if only an outdated state
