@@ -201,10 +201,11 @@ BOOST_AUTO_TEST_CASE(notify_ends_an_expired_grant)
     BOOST_TEST(owner() == "a#1.2");
 }
 
-// If the state was evicted, the waiters of conditions are still there.
+// If the state and the names of the conditions were evicted, the waiters are still there.
 BOOST_AUTO_TEST_CASE(notification_passes_to_the_next_waiter_although_the_state_was_lost)
 {
     store.run(words{"DEL", keys[0]});
+    store.run(words{"DEL", keys[0] + "{conditions}"});
     notify();
     BOOST_TEST(owner() == "a#1.2");
     cancel("a#1.2");
