@@ -84,6 +84,7 @@ BOOST_AUTO_TEST_CASE(a_very_large_record_is_not_part_of_an_answer)
 {
     const std::string large(65536, 'x');
     push(large);
+    pass(1us);  // for the ordinary path
     BOOST_TEST(next("a#1.1") == "job");
     BOOST_TEST(record == "");
     BOOST_TEST(fetch(attempt) == "job");
@@ -428,6 +429,19 @@ BOOST_AUTO_TEST_CASE(a_waiting_worker_learns_when_a_job_is_due)
     renew({});
     TEST_WORDS(heard(), "w:a#1 grant 2 z");
     BOOST_TEST(!has_more);
+}
+
+BOOST_AUTO_TEST_CASE(a_waiting_worker_learns_of_a_lease_that_ends_before_the_next_job_is_due)
+{
+    push("later", '2', 60'000);
+    // The ordinary path needs a clock that is always past the newest number.
+    pass(1us);
+    next("a#1.1");
+    pass(1us);
+    next("b#1.1");
+    pass(1us);
+    push("x");
+    TEST_WORDS(heard(), "w:a#1 grant 2 x", "w:b#1 due");
 }
 
 BOOST_AUTO_TEST_CASE(after_a_due_job_a_worker_learns_of_the_next_one)

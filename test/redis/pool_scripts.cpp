@@ -494,6 +494,16 @@ BOOST_AUTO_TEST_CASE(a_late_renewal_does_not_restore_released_units)
     BOOST_TEST(held() == 1);
 }
 
+BOOST_AUTO_TEST_CASE(a_partial_release_renews_the_lease)
+{
+    const std::int64_t fence = fence_of(acquire("a#1.1", 3));
+    renew("a#1.1", fence, 1);
+    // The claim lease has ended.
+    pass(6s);
+    BOOST_TEST(acquire("b#1.1", 3)[0] == "queued");
+    BOOST_TEST(held() == 1);
+}
+
 BOOST_AUTO_TEST_CASE(one_command_renews_several_permits)
 {
     const std::string first = acquire("a#1.1", 2)[2];
@@ -520,11 +530,10 @@ BOOST_AUTO_TEST_CASE(permits_of_one_command_may_have_different_leases)
     const std::string second = acquire("a#1.2", 1)[2];
     pass(1s);
     keys.assign(3, keys[0]);
-    const words renewed =
-        run("pool_renew",
-            {"w:",    "a#1.1", first, "2",    "0",    lease,    claim,    idle, "3", "0",
-             "a#1.2", second,  "1",   "0",    "9000", claim,    "600000", "3",  "0", "a#1.2",
-             first,   "1",     "0",   "9000", claim,  "600000", "3",      "0"});
+    const words renewed = run(
+        "pool_renew", {"w:",    "a#1.1", first, "2",   "0",    lease, claim,    idle, "3", "0",
+                       "a#1.2", second,  "1",   "0",   "9000", claim, "600000", "3",  "0", "a#1.2",
+                       first,   "1",     "0",   lease, claim,  idle,  "3",      "0"});
     BOOST_TEST(renewed[3] == std::to_string(store.clock + 15'000'000));
     BOOST_TEST(renewed[10] == std::to_string(store.clock + 9'000'000));
     BOOST_TEST(renewed[14] == "lost");

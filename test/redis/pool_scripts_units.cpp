@@ -131,6 +131,26 @@ BOOST_AUTO_TEST_CASE(units_of_a_permit_can_be_released_or_taken_for_good)
     BOOST_TEST(value() == 1);
 }
 
+BOOST_AUTO_TEST_CASE(more_units_of_a_permit_can_be_taken_for_good)
+{
+    const std::int64_t fence = fence_of(acquire("a#1.1", 3));
+    renew("a#1.1", fence, 2, 1);
+    renew("a#1.1", fence, 1, 2);
+    BOOST_TEST(held() == 1);
+    BOOST_TEST(value() == 0);
+    release("a#1.1", fence, "", 2);
+    BOOST_TEST(value() == 1);
+}
+
+BOOST_AUTO_TEST_CASE(released_units_of_a_permit_can_be_taken_for_good_later)
+{
+    const std::int64_t fence = fence_of(acquire("a#1.1", 3));
+    renew("a#1.1", fence, 2);
+    BOOST_TEST(value() == 1);
+    renew("a#1.1", fence, 2, 1);
+    BOOST_TEST(value() == 0);
+}
+
 BOOST_AUTO_TEST_CASE(add_is_done_once)
 {
     outside = 3;

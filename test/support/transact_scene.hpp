@@ -24,10 +24,10 @@ struct transact_scene : script_scene
         keys.emplace_back("state");
         store.run(words{"HSET", "state", "n", "12", "t", "abc", "b", "true"});
         condition.clear();
-        // The ordinary path needs an existing lock, and a clock that advances.
+        // The ordinary path needs an existing lock, and a clock that is past its newest token.
         acquire("d#1.1");
         release("d#1.1", fence());
-        pass(1us);
+        pass(10us);
     }
 
     words transact(const std::string& id, const words& steps, const words& notifications = {})
@@ -52,7 +52,7 @@ struct transact_scene : script_scene
         const words told = run("transact", arguments);
         BOOST_TEST(told == words_of(in_full), boost::test_tools::per_element());
         BOOST_TEST((store == copy));
-        pass(1us);
+        pass(10us);
         return told;
     }
     /// Cancels waiting attempts.
