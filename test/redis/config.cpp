@@ -121,7 +121,12 @@ const std::vector<refused> refused_urls{
     {"rediss://h?key_file=k.pem", "key_file=k.pem: cert_file and key_file must be given together"},
     {"redis://h?cert_file=c.pem&key_file=k.pem",
      "cert_file=c.pem: must go with TLS, as in rediss://"},
-    {"redis://h?tls_name=a%20b", "tls_name: must have no white space or control characters"},
+    // Otherwise a user could believe that the connection is encrypted.
+    {"redis://h?ca_file=ca.pem", "ca_file=ca.pem: must go with TLS, as in rediss://"},
+    {"redis://h?tls_name=db.internal", "tls_name=db.internal: must go with TLS, as in rediss://"},
+    {"unix:///a?ca_file=ca.pem", "ca_file=ca.pem: must go with TLS, as in rediss://"},
+    {"redis+sentinel://a/m?ca_file=ca.pem", "ca_file=ca.pem: must go with TLS, as in rediss://"},
+    {"rediss://h?tls_name=a%20b", "tls_name: must have no white space or control characters"},
     {"redis://a%20b:c@h", "user: must have no white space or control characters"},
     {"unix://path", "unix: three slashes must stand before the path, as in unix:///run/redis.sock"},
     {"unix://", "unix: three slashes must stand before the path, as in unix:///run/redis.sock"},

@@ -152,7 +152,7 @@ struct config
 
     /// Whether to use TLS, also for the sentinels.
     bool tls = false;
-    /// The file with the trusted certificates; the system's if empty.
+    /// The file with the trusted certificates; the system's if empty. This and the other files need @ref tls.
     std::string tls_ca_file;
     /// The file with the client's certificate and its chain, in PEM; none if empty. Redis asks for a client
     /// certificate unless `tls-auth-clients` is `no`. Read at each attempt to connect, so a renewed file
@@ -163,8 +163,8 @@ struct config
     /// Whether to verify the server's certificate: its issuer, and that it names the host. With sentinels,
     /// the host is the name or address that they report for the master.
     bool tls_verify = true;
-    /// The name that certificates have to contain; the host's name if empty. Useful if sentinels report an
-    /// address, which certificates seldom contain.
+    /// The name that certificates have to contain; the host's name if empty. Needs @ref tls. Useful if sentinels
+    /// report an address, which certificates seldom contain.
     std::string tls_name;
 
     /// The user; the server's default user if empty.

@@ -79,14 +79,17 @@ problem check_servers(const config& c)
     return check_name("master_name", c.master_name, "");
 }
 
-problem check_certificate(const config& c)
+problem check_tls(const config& c)
 {
     if (c.tls_cert_file.empty() != c.tls_key_file.empty())
         return fmt::format("{}={}: cert_file and key_file must be given together",
                            c.tls_cert_file.empty() ? "key_file" : "cert_file",
                            c.tls_cert_file.empty() ? c.tls_key_file : c.tls_cert_file);
-    if (!c.tls && !c.tls_cert_file.empty())
-        return fmt::format("cert_file={}: must go with TLS, as in rediss://", c.tls_cert_file);
+    const std::pair<const char*, const std::string&> options[] = {
+        {"ca_file", c.tls_ca_file}, {"cert_file", c.tls_cert_file}, {"tls_name", c.tls_name}};
+    for (const auto& [name, value] : options)
+        if (!c.tls && !value.empty())
+            return fmt::format("{}={}: must go with TLS, as in rediss://", name, value);
     return {};
 }
 
@@ -223,8 +226,7 @@ config config::from_environment()
 
 std::optional<std::string> config::broken_rule() const
 {
-    for (auto* check :
-         {&check_servers, &check_certificate, &check_names, &check_leases, &check_times})
+    for (auto* check : {&check_servers, &check_tls, &check_names, &check_leases, &check_times})
         if (problem p = check(*this))
             return p;
     return {};
