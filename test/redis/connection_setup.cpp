@@ -335,6 +335,23 @@ BOOST_AUTO_TEST_CASE(a_node_of_a_cluster)
     scene.close();
 }
 
+// Such a node already refuses the selection of a database.
+BOOST_AUTO_TEST_CASE(a_node_of_a_cluster_and_a_database)
+{
+    const redis_server server({"--cluster-enabled", "yes"});
+    connection_scene scene(config::from_url(server.url() + "/1"));
+    expect_failure(scene, errc::unsupported_server, "SELECT is not allowed in cluster mode");
+    scene.close();
+}
+
+BOOST_AUTO_TEST_CASE(a_server_whose_scripts_lack_a_command)
+{
+    const redis_server server({"--rename-command", "HGETALL", "DISABLED"});
+    connection_scene scene(config::from_url(server.url()));
+    expect_failure(scene, errc::unsupported_server, "no renamed or disabled commands (ERR");
+    scene.close();
+}
+
 // Valkey names the field of INFO differently.
 BOOST_AUTO_TEST_CASE(a_node_of_a_cluster_of_valkey)
 {
@@ -391,7 +408,7 @@ BOOST_AUTO_TEST_CASE(a_server_that_does_not_know_hello)
             settings.password += "s3cr3t";
         connection_scene scene(settings);
         expect_failure(scene, errc::unsupported_server,
-                       "the server must be Redis 7.0 or newer (ERR unknown");
+                       "no renamed or disabled commands (ERR unknown");
         BOOST_TEST(scene.it->trouble().find("s3cr3t") == std::string::npos);
         BOOST_TEST(scene.log.find("s3cr3t") == std::string::npos);
         scene.close();
@@ -404,6 +421,28 @@ BOOST_AUTO_TEST_CASE(a_server_that_does_not_know_hello)
     BOOST_TEST(scene.until_told("d"));
     BOOST_TEST(scene.log.find("unknown command `HELLO`") != std::string::npos);
     BOOST_TEST(scene.log.find("s3cr3t") == std::string::npos);
+    scene.close();
+}
+
+BOOST_AUTO_TEST_CASE(a_server_without_the_protocol_is_unsupported)
+{
+    const fake_server server([](const std::vector<std::string>&)
+                             { return "-NOPROTO unsupported protocol version\r\n"; });
+    connection_scene scene(config::from_url(server.url()));
+    expect_failure(scene, errc::unsupported_server, "speaks RESP3");
+    scene.close();
+}
+
+// The real server refuses only clients of other machines.
+BOOST_AUTO_TEST_CASE(a_server_in_protected_mode_wants_a_password)
+{
+    const fake_server server(
+        [](const std::vector<std::string>&)
+        { return "-DENIED Redis is running in protected mode because protected mode is\r\n"; });
+    connection_scene scene(config::from_url(server.url()));
+    expect_failure(scene, errc::wrong_credentials,
+                   "DENIED, the server is in protected mode, so it accepts only clients of its own "
+                   "machine; set a password for its user 'default', or set protected-mode to no");
     scene.close();
 }
 

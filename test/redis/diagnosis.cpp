@@ -67,6 +67,7 @@ BOOST_AUTO_TEST_CASE(permanent_errors_are_not_retried)
              "WRONGPASS invalid username-password pair", "NOAUTH Authentication required.",
              "NOPERM this user has no permissions to run the 'evalsha' command",
              "READONLY You can't write against a read only replica.", "ERR unknown command 'HELLO'",
+             "NOPROTO unsupported protocol version", "DENIED Redis is running in protected mode",
              "ERR DB index is out of range", "ERR something else"})
         BOOST_TEST(!diagnose(error, "HELLO", settings).is_temporary(), error);
 }

@@ -28,7 +28,7 @@ enum class errc
     invalid_config = 1,
     /// The server cannot be reached, does not answer, or is not ready yet; the session tries again.
     unreachable = 2,
-    /// The server rejects user and password, or requires them and received none.
+    /// The server rejects user and password, or requires them: it received none, or is in protected mode.
     wrong_credentials = 3,
     /// The server's ACL denies the user a command or a channel that the session needs.
     missing_permission = 4,
@@ -171,7 +171,7 @@ public:
             return "the server granted the lock with a fencing token that is not above all earlier "
                    "ones";
         case errc::unsupported_server:
-            return "the server is older than Redis 7.0, or a Redis Cluster";
+            return "the server is older than Redis 7.0, lacks a feature, or is a Redis Cluster";
         case errc::unknown_outcome:
             return "it is unknown whether the server has executed the command";
         case errc::session_closed:

@@ -66,10 +66,16 @@ diagnosis missing_command(std::string_view error, std::string_view command, cons
                                                   user_of(settings), name, name)};
 }
 
-diagnosis unsupported(std::string_view error)
+/// Errors of a server, or of a proxy before it, that does not offer all that a session needs.
+bool is_unsupported(std::string_view error)
 {
-    return {errc::unsupported_server,
-            fmt::format("the server must be Redis 7.0 or newer ({})", error)};
+    static constexpr std::string_view parts[] = {
+        "unknown command",  // HELLO needs Redis 6.
+        "Invalid command",  // A script has asked whether the user may run the command.
+        "NOPROTO",
+        "in cluster mode",
+    };
+    return std::ranges::any_of(parts, [&](auto each) { return contains(error, each); });
 }
 
 }  // namespace
@@ -116,9 +122,15 @@ diagnosis diagnose(std::string_view error, std::string_view command, const confi
                                 settings.prefix)};
         return missing_command(error, command, settings);
     }
-    // HELLO needs Redis 6.
-    if (contains(error, "unknown command"))
-        return unsupported(redact(error));
+    if (error.starts_with("DENIED"))
+        return {errc::wrong_credentials,
+                "DENIED, the server is in protected mode, so it accepts only clients of its own "
+                "machine; set a password for its user 'default', or set protected-mode to no"};
+    if (is_unsupported(error))
+        return {errc::unsupported_server,
+                fmt::format("the server must be Redis 7.0 or newer that speaks RESP3, is no Redis "
+                            "Cluster, and has no renamed or disabled commands ({})",
+                            redact(error))};
     if (contains(error, "DB index"))
         return {errc::invalid_config, fmt::format("db={}: {}", settings.database, error)};
     return {errc::server_error, redact(error)};
