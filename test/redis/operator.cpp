@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <functional>
 #include <redis/protocol/names.hpp>
+#include <redis/session/directory_answers.hpp>
 #include <redis/session/inspection.hpp>
 #include <string>
 #include <string_view>
@@ -34,6 +35,7 @@
 #include <turnstile/redis/error.hpp>
 #include <turnstile/redis/lock_status.hpp>
 #include <turnstile/redis/monitor.hpp>
+#include <turnstile/redis/semaphore_directory.hpp>
 #include <turnstile/redis/session.hpp>
 #include <turnstile/redis/shared_mutex.hpp>
 #include <unistd.h>
@@ -776,6 +778,18 @@ BOOST_AUTO_TEST_CASE(an_expired_lease_is_reported_as_zero_and_an_upgrade_without
     BOOST_TEST(status->waiters.at(0).waiting_for == 0us);
     BOOST_TEST(status->waiters.at(0).session.name.empty());
     BOOST_TEST((status->waiters.at(0).mode == lock_mode::exclusive));
+}
+
+BOOST_AUTO_TEST_CASE(damaged_times_in_the_detail_of_a_semaphore_do_not_overflow)
+{
+    turnstile::redis::semaphore_detail result;
+    turnstile::redis::detail::parse_entries({"ok", "9 1",
+                                             "1 -9223372036854775808 9223372036854775807 7 till",
+                                             "1 -9223372036854775808", ""},
+                                            result);
+    BOOST_TEST((result.permits.at(0).held_for == 9'223'372'036'854'775ms));
+    BOOST_TEST((result.permits.at(0).lease_left == 9'223'372'036'854'775ms));
+    BOOST_TEST((result.waiters.at(0).waiting_for == 9'223'372'036'854'775ms));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

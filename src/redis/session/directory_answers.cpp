@@ -36,9 +36,12 @@ std::int64_t next_number(std::string_view& text) noexcept
     return number;
 }
 
-std::chrono::milliseconds to_milliseconds(std::int64_t microseconds) noexcept
+/// The time between two numbers of microseconds, of which damaged keys may contain any; 0 if the second is earlier.
+std::chrono::milliseconds time_between(std::int64_t from, std::int64_t to) noexcept
 {
-    return std::chrono::milliseconds(std::max<std::int64_t>(microseconds, 0) / 1000);
+    const std::uint64_t difference =
+        static_cast<std::uint64_t>(to) - static_cast<std::uint64_t>(from);
+    return std::chrono::milliseconds(to > from ? difference / 1000 : 0);
 }
 
 /// Sets the status or the error that the first word of an answer names.
@@ -102,8 +105,8 @@ void parse_entries(const std::vector<std::string>& leaves, semaphore_detail& res
         each.units = next_number(text);
         const std::int64_t fence = next_number(text);
         each.fencing_token = static_cast<std::uint64_t>(fence);
-        each.held_for = to_milliseconds(now - fence);
-        each.lease_left = to_milliseconds(next_number(text) - now);
+        each.held_for = time_between(fence, now);
+        each.lease_left = time_between(now, next_number(text));
         each.lease = std::chrono::milliseconds(next_number(text));
         each.client = text;
     }
@@ -112,7 +115,7 @@ void parse_entries(const std::vector<std::string>& leaves, semaphore_detail& res
         std::string_view text = leaves[i];
         listed_waiter& each = result.waiters.emplace_back();
         each.units = next_number(text);
-        each.waiting_for = to_milliseconds(now - next_number(text));
+        each.waiting_for = time_between(next_number(text), now);
         each.session = parse_identity(leaves[i + 1]).name;
     }
 }
