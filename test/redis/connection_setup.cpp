@@ -433,6 +433,16 @@ BOOST_AUTO_TEST_CASE(a_server_without_the_protocol_is_unsupported)
     scene.close();
 }
 
+// A proxy may answer with a text of another form than that of Redis.
+BOOST_AUTO_TEST_CASE(any_refusal_of_a_server_is_quoted)
+{
+    const fake_server server([](const std::vector<std::string>&)
+                             { return "-unsupported command\r\n"; });
+    connection_scene scene(config::from_url(server.url()));
+    expect_failure(scene, errc::server_error, "unsupported command");
+    scene.close();
+}
+
 // The real server refuses only clients of other machines.
 BOOST_AUTO_TEST_CASE(a_server_in_protected_mode_wants_a_password)
 {

@@ -4,7 +4,6 @@
 
 #include "redis/transport/boost_redis_config.hpp"
 
-#include <algorithm>
 #include <boost/asio/ip/address.hpp>
 #include <boost/asio/ssl/host_name_verification.hpp>
 #include <fmt/format.h>
@@ -65,13 +64,11 @@ void set_sentinels(boost::redis::sentinel_config& to, const config& settings)
         settings.connect_timeout;
 }
 
-/// Whether a text begins like a server's error, with a word in capitals. Otherwise the set-up failed for a
-/// local reason, such as a broken connection.
+/// Whether a text is a server's error. Boost.Redis appends `[category:value]` to a local reason why the set-up failed,
+/// such as a broken connection.
 bool is_server_error(std::string_view text)
 {
-    const std::string_view word = text.substr(0, text.find(' '));
-    return word.size() > 1 &&
-           std::ranges::all_of(word, [](char c) { return c >= 'A' && c <= 'Z'; });
+    return !text.ends_with(']');
 }
 
 /// The host in a text such as `host:6379 (TLS enabled)`, where an IPv6 address has no brackets.
