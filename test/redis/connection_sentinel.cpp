@@ -84,6 +84,26 @@ BOOST_AUTO_TEST_CASE(sentinel_that_does_not_know_the_master)
         config("redis+sentinel://127.0.0.1:" + port_of(sentinel) + "/other?max_backoff=50ms")};
     BOOST_TEST(scene.until_told("dd"));
     BOOST_TEST(scene.seen.last == make_error_code(errc::unreachable));
+    const std::string text =
+        "no sentinel reports the master 'other' (Sentinel at 127.0.0.1:" + port_of(sentinel) +
+        ": doesn't know about the configured master)";
+    BOOST_TEST(scene.it->trouble().find(text) != std::string::npos, scene.it->trouble());
+    scene.close();
+}
+
+BOOST_AUTO_TEST_CASE(sentinels_that_cannot_be_reached)
+{
+    const turnstile::test::closed_port one;
+    const turnstile::test::closed_port other;
+    connection_scene scene{config("redis+sentinel://127.0.0.1:" + std::to_string(one.number()) +
+                                  ",127.0.0.1:" + std::to_string(other.number()) + "/main")};
+    BOOST_TEST(scene.until_told("d"));
+    for (const auto* each : {&one, &other})
+    {
+        const std::string text = "127.0.0.1:" + std::to_string(each->number()) +
+                                 ": connection establishment error: Connection refused";
+        BOOST_TEST(scene.it->trouble().find(text) != std::string::npos, scene.it->trouble());
+    }
     scene.close();
 }
 

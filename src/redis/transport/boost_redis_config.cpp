@@ -95,6 +95,7 @@ void note_sentinel(log_findings& findings, std::string_view text)
 {
     static constexpr std::string_view answered = ": responded with an error: ";
     ++findings.failed_sentinels;
+    findings.sentinel_failures += (findings.sentinel_failures.empty() ? "" : "; ") + redact(text);
     const std::size_t found = text.find(answered);
     if (found == std::string_view::npos)
         return;

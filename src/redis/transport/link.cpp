@@ -417,6 +417,10 @@ std::optional<diagnosis> diagnose(const error_code& why, const link_findings& fi
         refused->code = errc::unreachable;
     if (refused)
         return refused;
+    if (is_sentinel)
+        return diagnosis{errc::unreachable,
+                         fmt::format("no sentinel reports the master '{}' ({})",
+                                     settings.master_name, findings.sentinel_failures)};
     if (is_tls)
         return diagnose_tls(why);
     if (why == error::ssl_handshake_timeout)
