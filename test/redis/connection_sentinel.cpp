@@ -107,6 +107,18 @@ BOOST_AUTO_TEST_CASE(sentinels_that_cannot_be_reached)
     scene.close();
 }
 
+BOOST_AUTO_TEST_CASE(sentinel_in_place_of_a_server)
+{
+    const redis_server master;
+    const redis_server sentinel(master, "main");
+    connection_scene scene{config("redis://127.0.0.1:" + port_of(sentinel))};
+    BOOST_TEST(scene.until_told("f"));
+    BOOST_TEST(scene.seen.last == make_error_code(errc::invalid_config));
+    BOOST_TEST(scene.it->trouble().find("use redis+sentinel://") != std::string::npos,
+               scene.it->trouble());
+    scene.close();
+}
+
 BOOST_AUTO_TEST_CASE(sentinel_that_requires_a_user_without_a_password)
 {
     const redis_server master;

@@ -100,10 +100,14 @@ void self_test::take_server(const std::string& info)
     constexpr std::int64_t second = 1'000'000;
     server_.started = server_.now - (number_in(info_field(info, "uptime_in_seconds")) - 1) * second;
     // Valkey calls the field server_mode.
-    const bool is_cluster =
-        info_field(info, "redis_mode") == "cluster" || info_field(info, "server_mode") == "cluster";
-    greeted_ = is_supported(server_.version) && !is_cluster;
-    if (is_cluster)
+    std::string mode = info_field(info, "redis_mode");
+    if (mode.empty())
+        mode = info_field(info, "server_mode");
+    greeted_ = is_supported(server_.version) && mode != "cluster" && mode != "sentinel";
+    if (mode == "sentinel")
+        fail({errc::invalid_config,
+              "the server is a sentinel; use redis+sentinel:// and the name of the master"});
+    else if (mode == "cluster")
         fail(
             {errc::unsupported_server,
              "the server is a node of a Redis Cluster, which is not supported: a lock, its waiters "
