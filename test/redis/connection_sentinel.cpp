@@ -123,7 +123,8 @@ BOOST_AUTO_TEST_CASE(sentinel_that_requires_a_user_without_a_password)
 {
     const redis_server master;
     const redis_server sentinel(master, "main");
-    sentinel.run({"ACL", "SETUSER", "watch", "on", "nopass", "+@all"});
+    sentinel.run({"ACL", "SETUSER", "watch", "on", "nopass", "+sentinel|get-master-addr-by-name",
+                  "+sentinel|sentinels"});
     sentinel.run({"ACL", "SETUSER", "default", "resetpass", ">s3cr3t"});
     connection_scene scene{
         config("redis+sentinel://127.0.0.1:" + port_of(sentinel) + "/main?sentinel_user=watch")};
