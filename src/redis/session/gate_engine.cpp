@@ -7,7 +7,6 @@
 #include <boost/asio/error.hpp>
 #include <turnstile/redis/error.hpp>
 #include <variant>
-#include <vector>
 
 #include "redis/session/boot_clock.hpp"
 #include "redis/transport/diagnosis.hpp"
@@ -73,6 +72,8 @@ void gate_engine::start(const operation& what, error_code obstacle, bool is_hope
     what->request = client_.begin(boot_time(), gate.id, only_reads ? gate_call::read : what->what,
                                   what->arrivals);
     operations_.emplace(what->request, what);
+    if (what->waits())
+        gate.waits.insert(what->request);
     if (const auto limit = what->limit; limit && !only_reads)
     {
         what->timer = std::make_unique<boost::asio::steady_timer>(strand_, *limit);
@@ -104,16 +105,10 @@ void gate_engine::forget(gate_handle& gate)
     gate.forgotten = true;
     if (gate.id == 0)
         return;
-    std::vector<operation> waiting;
-    // Most objects are unused when they are destroyed, while many operations of others may wait.
-    if (client_.is_used(gate.id))
-        for (const auto& [id, each] : operations_)
-            if (each->gate.get() == &gate && each->waits())
-                waiting.push_back(each);
-    for (const operation& each : waiting)
+    for (const gate_request_id id : std::set(gate.waits))
     {
-        client_.abandon(boot_time(), each->request);
-        finish(each, boost::asio::error::operation_aborted, 0);
+        client_.abandon(boot_time(), id);
+        finish(operation(operations_.at(id)), boost::asio::error::operation_aborted, 0);
     }
     client_.close_gate(gate.id);
     perform();
@@ -229,6 +224,7 @@ void gate_engine::perform(const gate_ended& what)
 
 void gate_engine::finish(const operation& what, error_code error, std::int64_t number)
 {
+    what->gate->waits.erase(what->request);
     operations_.erase(std::exchange(what->request, 0));
     what->timer.reset();
     what->done.complete(error, number);

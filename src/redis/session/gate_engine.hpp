@@ -12,6 +12,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <turnstile/error.hpp>
@@ -46,6 +47,8 @@ public:
     gate_id id = 0;
     /// Whether the object is destroyed. Belongs to the session's strand.
     bool forgotten = false;
+    /// The operations that wait. Belongs to the session's strand.
+    std::set<gate_request_id> waits;
 };
 
 /// An operation on a gate.

@@ -99,6 +99,8 @@ public:
     lock_id id = 0;
     /// Whether the public object has been destroyed. Belongs to the session's strand.
     bool forgotten = false;
+    /// The attempts of operations in progress. Belongs to the session's strand.
+    std::set<attempt_id> attempts;
 
     /// Makes a token hold the lock. If the public object has been destroyed, has no effect, and returns an empty token.
     owner_token entrust(const std::shared_ptr<held_lock>& held);

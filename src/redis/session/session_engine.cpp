@@ -7,6 +7,7 @@
 #include <boost/asio/error.hpp>
 #include <boost/asio/post.hpp>
 #include <random>
+#include <set>
 #include <turnstile/redis/error.hpp>
 #include <utility>
 
@@ -99,6 +100,7 @@ void session_engine::start_operation(const std::shared_ptr<lock_operation>& oper
                              ? client_.transact(boot_time(), lock.id, operation->proposed)
                              : client_.begin(boot_time(), lock.id, operation->wants);
     waiting_.emplace(operation->attempt, operation);
+    lock.attempts.insert(operation->attempt);
     if (waits && limit)
         set_limit(operation, *limit);
     perform();
@@ -128,6 +130,7 @@ void session_engine::wait_on(const std::shared_ptr<lock_operation>& operation)
     else
     {
         waiting_.emplace(operation->attempt, operation);
+        operation->lock->attempts.insert(operation->attempt);
         operation->condition->waits.insert(operation->attempt);
     }
     // A wait for a predicate waits several times, and its condition may be destroyed in between.
@@ -342,17 +345,18 @@ void session_engine::forget_lock(lock_handle& lock)
     lock.forgotten = true;
     if (lock.id == 0)
         return;
-    std::vector<std::shared_ptr<lock_operation>> waiting;
-    // Most objects are unused when they are destroyed, while many operations of others may wait.
-    if (client_.is_used(lock.id))
-        for (const auto& [id, operation] : waiting_)
-            if (operation->lock.get() == &lock)
-                waiting.push_back(operation);
-    for (const auto& operation : waiting)
+    for (const attempt_id id : std::set(lock.attempts))
+    {
+        const auto found = waiting_.find(id);
+        // The end of one operation may end another one.
+        if (found == waiting_.end())
+            continue;
+        const auto operation = found->second;
         if (operation->condition)
             withdraw(operation, boost::asio::error::operation_aborted);
         else
             cancel(operation);
+    }
     client_.close_lock(lock.id);
 }
 
@@ -461,6 +465,7 @@ void session_engine::finish(const std::shared_ptr<lock_operation>& operation, er
 {
     const attempt_id id = std::exchange(operation->attempt, 0);
     waiting_.erase(id);
+    operation->lock->attempts.erase(id);
     if (operation->condition)
         operation->condition->waits.erase(id);
     if (std::exchange(operation->granted, nullptr))
