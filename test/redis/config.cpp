@@ -320,6 +320,8 @@ BOOST_AUTO_TEST_CASE(no_text_of_an_error_shows_the_password)
           "redis://u:%s3cr3t@h", "rediss://u:s3cr3t@h/x", "redis://h?password=s3cr3t&lease=x",
           "redis://h?password=%s3cr3t", "unix://u:s3cr3t@path", "unix://u:s3/cr3t@/path",
           "redis+sentinel://u:s3cr3t@a", "redis://h?sentinel_password=s3cr3t&x=1", "u:s3cr3t@h",
+          "redis://u:a@b/s3cr3t@h", "redis+sentinel://u:a@b/s3cr3t@h",
+          "redis://u:a@b?s3cr3t@h?lease=1s",
           // The host was forgotten.
           "redis://:s3cr3t", "redis://u:s3cr3t", "redis://u:s3cr3t/1", "redis://u:12?s3cr3t",
           "redis:/u:s3://cr3t@h",

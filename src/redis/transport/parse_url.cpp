@@ -205,7 +205,11 @@ std::string parse_option(std::string_view text, config& to)
     if (!has_value || name.empty())
         refuse("an option must be name=value");
     if (!set_option(name, text, to))
-        refuse(fmt::format("unknown option '{}'", name));
+    {
+        // Other characters than those of names may be a part of a password.
+        const bool is_name = name.find_first_not_of("abcdefghijklmnopqrstuvwxyz_") == name.npos;
+        refuse("unknown option" + (is_name ? " '" + name + "'" : std::string()));
+    }
     return name;
 }
 
@@ -323,9 +327,9 @@ void parse_url(std::string_view url, config& to)
 
     to.tls = scheme.starts_with("rediss");
     std::string_view hosts = take_until(place, '/');
-    // Otherwise the beginning of a password would be taken for a port.
-    if (hosts.find('@') == std::string_view::npos &&
-        (place.find('@') != std::string_view::npos || url.find('@') != std::string_view::npos))
+    // Otherwise the beginning of a password would be taken for a port, and the end of one for a database.
+    if (place.find('@') != std::string_view::npos ||
+        (hosts.find('@') == std::string_view::npos && url.find('@') != std::string_view::npos))
         refuse("user and password: / and ? must be percent-encoded, and @ behind the host as well");
     parse_user(take_user(hosts), to);
     if (scheme == "redis" || scheme == "rediss")
