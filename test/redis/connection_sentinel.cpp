@@ -107,6 +107,18 @@ BOOST_AUTO_TEST_CASE(sentinels_that_cannot_be_reached)
     scene.close();
 }
 
+BOOST_AUTO_TEST_CASE(sentinel_of_a_master_that_cannot_be_reached)
+{
+    const turnstile::test::closed_port nobody;
+    const redis_server sentinel(nobody.number(), "main", "");
+    connection_scene scene{config("redis+sentinel://127.0.0.1:" + port_of(sentinel) + "/main")};
+    BOOST_TEST(scene.until_told("d"));
+    const std::string text =
+        "the master at 127.0.0.1:" + std::to_string(nobody.number()) + ": Connection refused";
+    BOOST_TEST(scene.it->trouble().find(text) != std::string::npos, scene.it->trouble());
+    scene.close();
+}
+
 BOOST_AUTO_TEST_CASE(sentinel_in_place_of_a_server)
 {
     const redis_server master;

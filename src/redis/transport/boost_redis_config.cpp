@@ -71,7 +71,7 @@ bool is_server_error(std::string_view text)
     return !text.ends_with(']');
 }
 
-/// The host in a text such as `host:6379 (TLS enabled)`, where an IPv6 address has no brackets.
+/// The host in a text such as `host:6379`, where an IPv6 address has no brackets.
 std::string host_in(std::string_view text)
 {
     return std::string(text.substr(0, text.rfind(':')));
@@ -85,8 +85,8 @@ std::string name_in_certificate(const config& settings, const log_findings& find
     if (settings.sentinels.empty())
         return settings.server.host;
     // A known master means that a sentinel has answered. Until then, Boost.Redis contacts the sentinels in their order.
-    if (!findings.master_host.empty() || findings.failed_sentinels >= settings.sentinels.size())
-        return findings.master_host;
+    if (!findings.master.empty() || findings.failed_sentinels >= settings.sentinels.size())
+        return host_in(findings.master);
     return settings.sentinels[findings.failed_sentinels].host;
 }
 
@@ -218,8 +218,7 @@ boost::redis::logger make_redis_logger(const config& settings,
 {
     using level = boost::redis::logger::level;
     return {
-        level::info, [logger = settings.logger,
-                      asks_sentinels = !settings.sentinels.empty() && settings.tls_name.empty(),
+        level::info, [logger = settings.logger, asks_sentinels = !settings.sentinels.empty(),
                       findings = std::move(findings)](level how, std::string_view text)
         {
             // If Boost.Redis changes this text, our errors lack the reason, and a test fails.
@@ -232,7 +231,8 @@ boost::redis::logger make_redis_logger(const config& settings,
             // If Boost.Redis changes this text, no certificate of a master is accepted, and a test fails.
             static constexpr std::string_view connecting = "Trying to connect to Redis server at ";
             if (asks_sentinels && text.starts_with(connecting))
-                findings->master_host = host_in(text.substr(connecting.size()));
+                findings->master =
+                    text.substr(connecting.size(), text.rfind(" (") - connecting.size());
             // If Boost.Redis changes this text, only the first sentinel's certificate is accepted, and a test fails.
             if (text.starts_with("Sentinel at "))
                 note_sentinel(*findings, text);

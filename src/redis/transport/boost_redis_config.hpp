@@ -27,8 +27,6 @@ namespace turnstile::redis::detail {
 /// Facts that only the log of Boost.Redis contains.
 struct log_findings : link_findings
 {
-    /// The name or address that the sentinels report for the master.
-    std::string master_host;
     /// The number of sentinels that Boost.Redis has contacted before the present one.
     std::size_t failed_sentinels = 0;
 };

@@ -436,6 +436,9 @@ std::optional<diagnosis> diagnose(const error_code& why, const link_findings& fi
         (why == error::invalid_data_type || why == asio::error::eof ||
          why == asio::error::connection_reset))
         return diagnosis{errc::unreachable, fmt::format("{}; {}", why.message(), tls_remedy)};
+    if (!findings.master.empty())
+        return diagnosis{errc::unreachable,
+                         fmt::format("the master at {}: {}", findings.master, why.message())};
     return {};
 }
 

@@ -31,6 +31,8 @@ struct link_findings
     std::string mistrust;
     /// The error of a sentinel in answer to the question for the master; or empty.
     std::string sentinel_refusal;
+    /// The `host:port` that the sentinels report for the master; or empty.
+    std::string master;
     /// For each contacted sentinel, why it did not report the master; or empty.
     std::string sentinel_failures;
     /// The number of sentinels that answered with an error or were not trusted; without sentinels, of no meaning.
