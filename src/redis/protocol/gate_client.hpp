@@ -180,9 +180,6 @@ public:
     /// Removes and returns the pending actions.
     [[nodiscard]] std::vector<gate_action> take_actions() { return std::exchange(actions_, {}); }
 
-    /// Whether a gate has requests.
-    [[nodiscard]] bool is_used(gate_id id) const { return gates_.at(id).is_used(); }
-
     /// The latest time for the next @ref tick; nothing if there are no timers.
     [[nodiscard]] std::optional<local_time> next_tick() const { return timers_.next(); }
 

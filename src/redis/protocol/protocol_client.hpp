@@ -79,9 +79,6 @@ public:
     /// contribution has ended.
     void close_lock(lock_id id);
 
-    /// Whether a lock has attempts, calls or contributions.
-    [[nodiscard]] bool is_used(lock_id id) const { return locks_.at(id).uses != 0; }
-
     /// Starts an attempt. It ends with `granted` or `failed`; with `taken`, if it takes units; or by @ref cancel.
     attempt_id begin(local_time now, lock_id id, const lock_request& what);
 
