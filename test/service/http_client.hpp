@@ -208,7 +208,11 @@ private:
     bool receive_more()
     {
         char buffer[4096];
-        const ssize_t size = ::recv(socket_, buffer, sizeof buffer, 0);
+        ssize_t size = 0;
+        // A socket with a time limit is interrupted if this process is stopped and continued.
+        do
+            size = ::recv(socket_, buffer, sizeof buffer, 0);
+        while (size < 0 && errno == EINTR);
         if (size <= 0)
             return false;
         received_.append(buffer, static_cast<std::size_t>(size));

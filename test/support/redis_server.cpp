@@ -25,8 +25,6 @@
 #include <sstream>
 #include <stdexcept>
 #include <sys/prctl.h>
-#include <sys/socket.h>
-#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <utility>
@@ -46,8 +44,6 @@ public:
     explicit conversation(const std::filesystem::path& unix_socket)
     {
         socket_.connect({unix_socket.string()});
-        const timeval timeout{patience.count(), 0};
-        ::setsockopt(socket_.native_handle(), SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout);
     }
 
     std::string ask(const std::vector<std::string>& words)
