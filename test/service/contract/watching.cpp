@@ -135,8 +135,12 @@ BOOST_AUTO_TEST_CASE(events_name_each_change_in_order)
     BOOST_TEST(waiter.receive().status == 200);
     BOOST_TEST(post("/semaphore/up", named(name, "\"n\":2")).status == 200);
     BOOST_TEST(post("/semaphore/down", named(name, "\"n\":3,\"wait\":0.01")).status == 409);
-    BOOST_TEST(post("/semaphore/down", named(name, "\"n\":2,\"lease\":0.1")).status == 200);
-    BOOST_TEST(post("/semaphore/down", named(name, "\"wait\":600")).status == 200);
+    const http_answer last_permit = post("/semaphore/down", named(name, "\"n\":2,\"lease\":600"));
+    http_client last_waiter = waiting(name, 1);
+    // The lease ends soon, but only after the client waits.
+    const std::string shortened = "\"permit\":\"" + permit_of(last_permit) + "\",\"lease\":0.1";
+    BOOST_TEST(post("/semaphore/renew", named(name, shortened)).status == 200);
+    BOOST_TEST(last_waiter.receive().status == 200);
     BOOST_TEST(ask(server(), "DELETE", "/semaphore/" + name).status == 200);
 
     next("created", ",\"value\":1,\"waiters\":0,\"permits\":0,\"n\":1}");
@@ -153,6 +157,7 @@ BOOST_AUTO_TEST_CASE(events_name_each_change_in_order)
     next("left", ",\"value\":2,\"waiters\":0,\"permits\":0,\"n\":3,\"waited_ms\":");
     next("granted", ",\"value\":0,\"waiters\":0,\"permits\":1,\"n\":2,\"token\":");
     next("waiting", ",\"value\":0,\"waiters\":1,\"permits\":1,\"n\":1}");
+    next("renewed", ",\"value\":0,\"waiters\":1,\"permits\":1,\"n\":2,\"token\":");
     // Over Redis, the lease may end in another server, or while no server looks at the semaphore.
     if (!is_over_redis())
     {
