@@ -260,6 +260,20 @@ void tcp_proxy::hold(bool new_ones)
         });
 }
 
+void tcp_proxy::hang_up_on_clients()
+{
+    run(
+        [&]
+        {
+            for (const auto& each : all_)
+                if (const auto c = each.lock(); c && c->is_held)
+                {
+                    c->is_over = true;
+                    hang_up(c->client);
+                }
+        });
+}
+
 void tcp_proxy::resume()
 {
     run(

@@ -70,6 +70,9 @@ public:
     /// after resume(), the server also receives data of a client that has closed its end meanwhile.
     void hold(bool new_ones = false);
 
+    /// Closes the clients' ends of the held connections.
+    void hang_up_on_clients();
+
     /// Forwards the held data.
     void resume();
 
