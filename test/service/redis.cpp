@@ -317,8 +317,10 @@ BOOST_AUTO_TEST_CASE(unit_reaches_its_waiter_or_is_returned_although_its_semapho
         std::ranges::find(scripts, "pool_states", &turnstile::redis::detail::script::name);
     const scene all(1);
     tcp_proxy proxy(all.redis.port());
+    // No pause ends a connection: the test counts them.
     const server_process server(
-        {"--idle-timeout", "3600", "--redis", proxy.url() + "?max_backoff=10ms"});
+        {"--idle-timeout", "3600", "--redis",
+         proxy.url() + "?max_backoff=10ms&lease=3600s&claim_lease=3600s&health_check=600s"});
     create_empty(all.at(0));
     http_client control(all.at(0));
     http_client waiter(server.address());
