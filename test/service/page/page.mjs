@@ -33,7 +33,6 @@ async function start(port = 0, environment = {}) {
   const url = line.match(/http:\S+/)[0];
   return {
     url,
-    port: Number(new URL(url).port),
     ask(method, target, body) {
       const answer = fetch(url + target,
         {method, body: body && JSON.stringify(body), headers: body ? {'Content-Type': 'application/json'} : {}});
@@ -50,12 +49,25 @@ async function start(port = 0, environment = {}) {
   };
 }
 
-// Starts a Redis server on a free port. Debian's redis-check-rdb is the server if it is called by that name.
+// The system gives the ports above to connections: one of them could take the port of a server that is restarting.
+// Browsers refuse port 10080.
+async function free_port() {
+  for (;;) {
+    const listener = createServer().listen(11000 + Math.floor(Math.random() * 21768), '127.0.0.1');
+    try {
+      await once(listener, 'listening');
+      return listener.address().port;
+    } catch (error) {
+      assert.equal(error.code, 'EADDRINUSE');
+    } finally {
+      listener.close();
+    }
+  }
+}
+
+// Starts a Redis server. Debian's redis-check-rdb is the server if it is called by that name.
 async function start_redis() {
-  const listener = createServer().listen(0, '127.0.0.1');
-  await once(listener, 'listening');
-  const {port} = listener.address();
-  listener.close();
+  const port = await free_port();
   const child = spawn('redis-check-rdb', ['--bind', '127.0.0.1', '--port', String(port), '--save', ''],
     {argv0: 'redis-server', stdio: ['ignore', 'pipe', 'inherit']});
   children.add(child);
@@ -241,13 +253,16 @@ const tests = {
     assert.equal(await page.locator('#list > li').count(), 2);
   },
 
-  async a_lost_connection_is_shown_and_recovered({page, server}) {
+  async a_lost_connection_is_shown_and_recovered({page}) {
+    const port = await free_port();
+    const server = await start(port);
+    await page.goto(server.url);
     await server.ask('POST', '/semaphore', {name: 'before', value: 1});
     await row(page, 'before').waitFor();
     await server.end();
     await lost(page);
     await shows(page.locator('#lost-text'), /This is the state of /);
-    const next = await start(server.port);
+    const next = await start(port);
     await live(page);
     await row(page, 'before').waitFor({state: 'detached'});
     await next.ask('POST', '/semaphore', {name: 'after', value: 1});
