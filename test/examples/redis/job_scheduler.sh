@@ -26,10 +26,12 @@ done
 
 # The server is killed while jobs are pushed and done. A file of its own takes the output, because `run` waits.
 report=$(mktemp)
+redis-cli -s "${redis_url#unix://}" config resetstat > /dev/null
 "$examples/job_scheduler" --redis "$redis_url" --jobs 3000 --rate 1000 --work 5 --workers 6 --lease 1000 > "$report" &
 scheduler=$!
 for _ in 1 2; do
-  # A new server counts from 0. All jobs together need several thousand commands.
+  # Until then, the scheduler may not have connected. All jobs together need several thousand commands, and a new server
+  # counts from 0.
   until (($(redis-cli -s "${redis_url#unix://}" info stats |
     sed -n 's/^total_commands_processed:\([0-9]*\).*/\1/p') > 1000)); do
     sleep 0.02
