@@ -48,7 +48,7 @@ struct monitor_faults_scene : coroutine_scene
         run(
             [this]() -> task
             {
-                co_await far.async_ready(boost::asio::deferred);
+                co_await until_so([this] { return far.metrics().connected; });
                 // The first commit of a change writes the whole state.
                 co_await change(ours, [](section& s) { s->visits = 1; });
                 co_await change(ours, [](section& s) { s->visits = 0; });
