@@ -183,7 +183,7 @@ BOOST_AUTO_TEST_CASE(granted_units_are_kept_beyond_their_session)
         other_process killed(server);
         const auto semaphore = killed.directory.find("a");
         auto waiting = semaphore->async_acquire(1, as_result);
-        until([&] { return get(directory.async_read("a")).state.waiters == 1; });
+        BOOST_TEST(until([&] { return get(directory.async_read("a")).state.waiters == 1; }));
         // The granted unit is neither available nor in a permit.
         const auto added = get(directory.async_add("a", 1)).state;
         BOOST_TEST(added.value == 0);
@@ -279,12 +279,12 @@ BOOST_AUTO_TEST_CASE(units_that_cannot_be_kept_are_released)
         async_semaphore::permit_type part = whole.split(1);
         BOOST_TEST(keep(part, terms) == turnstile::errc::invalid_count);
         BOOST_TEST(!part);
-        until([&] { return get(directory.async_read("a")).state.value == 2; });
+        BOOST_TEST(until([&] { return get(directory.async_read("a")).state.value == 2; }));
 
         whole.merge(acquire(1));
         BOOST_TEST(keep(whole, terms) == turnstile::errc::empty_guard);
         BOOST_TEST(!whole);
-        until([&] { return get(directory.async_read("a")).state.value == 3; });
+        BOOST_TEST(until([&] { return get(directory.async_read("a")).state.value == 3; }));
     }
 }
 
@@ -296,7 +296,7 @@ BOOST_AUTO_TEST_CASE(units_of_another_semaphore_are_not_kept)
     auto other = directory.find("b")->async_acquire(1, as_result).get();
     BOOST_TEST(std::get<0>(directory.async_keep("a", std::get<1>(other), terms, as_result).get()) ==
                turnstile::errc::wrong_object);
-    until([&] { return value("b") == 1; });
+    BOOST_TEST(until([&] { return value("b") == 1; }));
 
     async_semaphore unlisted(first, "a", 1);
     auto outside = unlisted.async_acquire(1, as_result).get();
@@ -309,7 +309,7 @@ BOOST_AUTO_TEST_CASE(units_of_another_semaphore_are_not_kept)
     BOOST_TEST(
         (std::get<0>(directory.async_keep("", std::get<1>(unnamed), terms, as_result).get()) ==
          errc::invalid_name));
-    until([&] { return value("a") == 1; });
+    BOOST_TEST(until([&] { return value("a") == 1; }));
 }
 
 BOOST_AUTO_TEST_CASE(lease_that_is_out_of_range_is_refused)
@@ -331,7 +331,7 @@ BOOST_AUTO_TEST_CASE(lease_that_is_out_of_range_is_refused)
         BOOST_TEST(std::get<0>(directory.async_keep("a", units, terms, as_result).get()) ==
                    refused);
         BOOST_TEST(!units);
-        until([&] { return value("a") == 2; });
+        BOOST_TEST(until([&] { return value("a") == 2; }));
     }
     get(directory.async_take("a", 1, listed_permit_options(longest, "client")));
     const auto permits = get(directory.async_detail("a", 10)).permits;
@@ -354,7 +354,7 @@ BOOST_AUTO_TEST_CASE(removal_ends_waits_and_permits)
     const auto taken = get(directory.async_take("a", 1, listed_permit_options(1h, "client")));
     const auto semaphore = directory.find("a");
     auto waiting = semaphore->async_acquire(1, as_result);
-    until([&] { return get(directory.async_read("a")).state.waiters == 1; });
+    BOOST_TEST(until([&] { return get(directory.async_read("a")).state.waiters == 1; }));
     other_process remover(server);
     get(remover.directory.async_remove("a"));
     BOOST_TEST((std::get<0>(waiting.get()) == errc::no_such_object));
@@ -377,7 +377,7 @@ BOOST_AUTO_TEST_CASE(newcomer_does_not_overtake_a_waiter)
     get(directory.async_create("a", 1));
     const auto semaphore = directory.find("a");
     auto waiting = semaphore->async_acquire(2, as_result);
-    until([&] { return get(directory.async_read("a")).state.waiters == 1; });
+    BOOST_TEST(until([&] { return get(directory.async_read("a")).state.waiters == 1; }));
     BOOST_TEST((get(directory.async_take("a", 1, listed_permit_options())).status ==
                 directory_status::busy));
     get(directory.async_add("a", 1));
@@ -392,7 +392,7 @@ BOOST_AUTO_TEST_CASE(more_waiters_than_one_script_serves_are_granted)
     const auto semaphore = directory.find("a");
     for (int i = 0; i < count; ++i)
         waiting.push_back(semaphore->async_acquire(1, as_result));
-    until([&] { return get(directory.async_read("a")).state.waiters == count; });
+    BOOST_TEST(until([&] { return get(directory.async_read("a")).state.waiters == count; }));
     get(directory.async_add("a", count));
     std::uint64_t last = 0;
     for (auto& each : waiting)
@@ -458,7 +458,7 @@ BOOST_AUTO_TEST_CASE(detail_lists_permits_by_token_and_waiters_in_order)
     get(directory.async_take("a", 3, listed_permit_options(1min, "second")));
     const auto semaphore = directory.find("a");
     [[maybe_unused]] auto waiting = semaphore->async_acquire(4, as_result);
-    until([&] { return get(directory.async_read("a")).state.waiters == 1; });
+    BOOST_TEST(until([&] { return get(directory.async_read("a")).state.waiters == 1; }));
     const auto found = get(directory.async_detail("a", 10));
     BOOST_TEST(found.permits.size() == 2U);
     BOOST_TEST(found.permits.at(0).client == "first client");
@@ -504,7 +504,7 @@ BOOST_AUTO_TEST_CASE(call_whose_answer_was_lost_is_executed_once)
         // A call is sent five times at most, so there are four kills. A failed attempt to connect ends the calls that
         // wait for it, so only a complete connection is killed.
         ++kills;
-        until([&] { return first.metrics().connections == kills; });
+        BOOST_TEST(until([&] { return first.metrics().connections == kills; }));
         server.run({"CLIENT", "KILL", "TYPE", "pubsub"});
     }
     std::vector<std::string> permits;
@@ -539,7 +539,7 @@ BOOST_AUTO_TEST_CASE(late_copy_of_a_call_takes_nothing)
     BOOST_TEST(value("a") == 7);
     const std::uint64_t before = turnstile::test::scripts_run(server);
     proxy.resume();
-    until([&] { return turnstile::test::scripts_run(server) > before; });
+    BOOST_TEST(until([&] { return turnstile::test::scripts_run(server) > before; }));
     BOOST_TEST(value("a") == 7);
 }
 
@@ -557,7 +557,7 @@ BOOST_AUTO_TEST_CASE(outcome_of_a_repeated_call_that_is_refused_is_unknown)
     BOOST_TEST((error == errc::unknown_outcome));
     get(directory.async_release("a", taken.permit));
     proxy.resume();
-    until([&] { return value("a") == 0; });
+    BOOST_TEST(until([&] { return value("a") == 0; }));
 }
 
 BOOST_AUTO_TEST_CASE(repeated_release_of_an_ended_permit_is_certain)
