@@ -583,16 +583,25 @@ BOOST_AUTO_TEST_CASE(a_lost_message_is_noticed_by_a_nudge)
 
 BOOST_AUTO_TEST_CASE(the_last_answer_shows_how_long_a_transaction_certainly_waited)
 {
-    // The answer to a nudge counts, too.
-    waiting_client client;
-    client.pass(5s);
-    client.answer(client.queued(5, 4s));
-    const std::int64_t heard = client.server_now();
-    client.pass(1s);
-    client.disconnect();
-    client.connect(2);
-    client.answer(client.say(status::gone));
-    BOOST_TEST(client.argument(client.since) == std::to_string(heard));
+    for (const bool connection_breaks : {true, false})
+    {
+        // The answer to a nudge counts, too.
+        waiting_client client;
+        client.pass(5s);
+        client.answer(client.queued(5, 4s));
+        const std::int64_t heard = client.server_now();
+        client.pass(5s);
+        if (connection_breaks)
+        {
+            client.disconnect();
+            client.connect(2);
+        }
+        else
+            client.answer(client.say(status::gone));
+        client.answer(client.say(status::gone));
+        BOOST_TEST(client.sent() == "transact");
+        BOOST_TEST(client.argument(client.since) == std::to_string(heard));
+    }
 }
 
 BOOST_AUTO_TEST_CASE(the_outcome_is_unknown_if_the_keys_are_foreign_by_then)
