@@ -246,10 +246,12 @@ BOOST_AUTO_TEST_CASE(transactions_found_on_a_condition_do_not_send_nudges_repeat
     client.answer(client.with(client.say(status::asleep), "5"));
     client.transact(one_more_on_condition());
     client.answer(client.queued(6, 1s));
+    client.transact(one_more_on_condition());
+    client.answer(client.queued(7, 1s));
     client.pass(2s);
     BOOST_TEST(client.sent() == "nudge");
-    // The second transaction waits on the condition, too: nobody holds the lock.
-    client.answer(client.say(status::asleep, 0, 0s, 5));
+    // The second transaction waits on the condition, too, and nobody holds the lock. So does the third one.
+    client.answer(client.say(status::asleep, 0, 0s, 8));
     client.pass(14s);
     BOOST_TEST(client.sent() == "");
     client.pass(2s);
