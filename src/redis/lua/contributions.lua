@@ -18,6 +18,7 @@ return each(function(key, i)
     -- An expired or ended contribution is not renewed, even if no script has undone it yet: its process was informed.
     local mine = ends and (ends + 0 > s.now or s.grace and ends ~= '2')
     if mine then
+      if not s.pending then use_pending(s) end
       ends = span == '0' and '2' or format('%d', s.now + span * 1000)
       redis.call('ZADD', s.pending, ends, record)
     end
