@@ -342,6 +342,15 @@ BOOST_AUTO_TEST_CASE(a_lock_that_was_deleted_still_has_contributions)
     BOOST_TEST(bound().empty());
 }
 
+// An operator may have restored an older state of the lock.
+BOOST_AUTO_TEST_CASE(a_contribution_that_the_state_does_not_mention_is_renewed)
+{
+    acquire("a#1.1");
+    store.run(words{"ZADD", "lock{bound}", std::to_string(store.clock + 1'000'000), mine});
+    BOOST_TEST(keep_one(mine)[0] == "own");
+    BOOST_TEST(field("flags") == "cb");
+}
+
 // The first script after the deletion grants nothing that acquires the lock anew.
 BOOST_AUTO_TEST_CASE(each_script_finds_the_contributions_of_a_lock_that_was_deleted)
 {
