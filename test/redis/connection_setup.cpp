@@ -424,36 +424,24 @@ BOOST_AUTO_TEST_CASE(a_server_that_does_not_know_hello)
     scene.close();
 }
 
-BOOST_AUTO_TEST_CASE(a_server_without_the_protocol_is_unsupported)
+BOOST_AUTO_TEST_CASE(refusals_of_all_commands)
 {
-    const fake_server server([](const std::vector<std::string>&)
-                             { return "-NOPROTO unsupported protocol version\r\n"; });
-    connection_scene scene(config::from_url(server.url()));
-    expect_failure(scene, errc::unsupported_server, "speaks RESP3");
-    scene.close();
-}
-
-// A proxy may answer with a text of another form than that of Redis.
-BOOST_AUTO_TEST_CASE(any_refusal_of_a_server_is_quoted)
-{
-    const fake_server server([](const std::vector<std::string>&)
-                             { return "-unsupported command\r\n"; });
-    connection_scene scene(config::from_url(server.url()));
-    expect_failure(scene, errc::server_error, "unsupported command");
-    scene.close();
-}
-
-// The real server refuses only clients of other machines.
-BOOST_AUTO_TEST_CASE(a_server_in_protected_mode_wants_a_password)
-{
-    const fake_server server(
-        [](const std::vector<std::string>&)
-        { return "-DENIED Redis is running in protected mode because protected mode is\r\n"; });
-    connection_scene scene(config::from_url(server.url()));
-    expect_failure(scene, errc::wrong_credentials,
-                   "DENIED, the server is in protected mode, so it accepts only clients of its own "
-                   "machine; set a password for its user 'default', or set protected-mode to no");
-    scene.close();
+    const auto expect = [](const std::string& refusal, errc code, const std::string& text)
+    {
+        const fake_server server([&](const std::vector<std::string>&)
+                                 { return '-' + refusal + "\r\n"; });
+        connection_scene scene(config::from_url(server.url()));
+        expect_failure(scene, code, text);
+        scene.close();
+    };
+    expect("NOPROTO unsupported protocol version", errc::unsupported_server, "speaks RESP3");
+    // A real server in protected mode refuses only clients of other machines.
+    expect("DENIED Redis is running in protected mode because protected mode is",
+           errc::wrong_credentials,
+           "DENIED, the server is in protected mode, so it accepts only clients of its own "
+           "machine; set a password for its user 'default', or set protected-mode to no");
+    // A proxy may answer with a text of another form than that of Redis.
+    expect("unsupported command", errc::server_error, "unsupported command");
 }
 
 BOOST_AUTO_TEST_CASE(a_server_of_an_old_version_is_unsupported)

@@ -79,9 +79,6 @@ struct safeguard
     }
 };
 
-/// The number of seeds that the test tries if the known one no longer breaks the promise.
-constexpr std::uint64_t search_bound = 3000;
-
 /// The patches, and those that remove the ordinary paths, which have safeguards of their own.
 std::vector<script_patch> in_full(std::vector<script_patch> patches)
 {
@@ -248,13 +245,7 @@ BOOST_DATA_TEST_CASE(each_safeguard_is_necessary, all_safeguards())
     {
         return simulate_jobs(weakened, options).violation.find(sample.promise) != std::string::npos;
     };
-    bool broken = breaks();
-    for (std::uint64_t i = 1; i <= search_bound && !broken; ++i)
-    {
-        options.seed = i;
-        broken = breaks();
-    }
-    BOOST_TEST_REQUIRE(broken, "no history needs it: " << sample.name);
+    BOOST_TEST_REQUIRE(find_seed(options.seed, breaks), "no history needs it: " << sample.name);
     BOOST_TEST_MESSAGE(sample.name << ": without it, seed " << options.seed << ": "
                                    << simulate_jobs(weakened, options).violation);
     options.spoil = nullptr;

@@ -44,9 +44,6 @@ struct safeguard
     }
 };
 
-/// The number of seeds that the test tries if the known one no longer breaks the promise.
-constexpr std::uint64_t search_bound = 3000;
-
 simulation_options under(std::initializer_list<fault> faults)
 {
     simulation_options result;
@@ -273,13 +270,7 @@ BOOST_DATA_TEST_CASE(each_safeguard_is_necessary, all_safeguards())
         options.guards.*sample.client = false;
     const auto breaks = [&]
     { return simulate(weakened, options).violation.find(sample.promise) != std::string::npos; };
-    bool broken = breaks();
-    for (std::uint64_t i = 1; i <= search_bound && !broken; ++i)
-    {
-        options.seed = i;
-        broken = breaks();
-    }
-    BOOST_TEST_REQUIRE(broken, "no history needs it: " << sample.name);
+    BOOST_TEST_REQUIRE(find_seed(options.seed, breaks), "no history needs it: " << sample.name);
     BOOST_TEST_MESSAGE(sample.name << ": without it, seed " << options.seed << ": "
                                    << simulate(weakened, options).violation);
     options.guards = {};
