@@ -60,6 +60,11 @@ problem check_server(const host_and_port& server)
 
 problem check_servers(const config& c)
 {
+    if (c.sentinels.empty() && !c.sentinel_username.empty())
+        return fmt::format("sentinel_user={}: must go with sentinels, as in redis+sentinel://",
+                           c.sentinel_username);
+    if (c.sentinels.empty() && !c.sentinel_password.empty())
+        return "sentinel_password: must go with sentinels, as in redis+sentinel://";
     if (!c.unix_socket.empty())
     {
         if (c.tls)
