@@ -244,7 +244,7 @@ public:
      * @brief Notifies the first waiter, if there is one: moves it to the end of the queue of the
      * mutex.
      *
-     * Local conditions only. Needs no lock, and never runs user code.
+     * Local conditions only. Needs no lock, and resumes no waiter inside the call.
      *
      * @par Complexity
      * Constant.
@@ -254,7 +254,7 @@ public:
     /**
      * @brief Notifies all waiters: moves them to the end of the queue of the mutex, in their order.
      *
-     * Local conditions only. Needs no lock, and never runs user code.
+     * Local conditions only. Needs no lock, and resumes no waiter inside the call.
      *
      * @par Complexity
      * Linear in the number of waiters.

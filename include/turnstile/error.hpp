@@ -44,7 +44,7 @@ enum class errc
     empty_guard = 5,
     /// The guard or permit belongs to another object.
     wrong_object = 6,
-    /// The lock was lost while it was held. Local locks are never lost.
+    /// The lock, the permit or the attempt of a job was lost. Local locks and permits are never lost.
     lost = 7,
     /// All participants have dropped out of the barrier.
     no_participants = 8,

@@ -103,7 +103,7 @@ public:
     /// The largest number of jobs that @ref async_list returns.
     static constexpr std::size_t max_page = state_type::max_page;
 
-    /// The default for the largest payload of a queue of texts: 512 MB.
+    /// The default for the largest payload of a queue of texts: 512 MiB.
     static constexpr std::size_t default_max_payload = 512U * 1024U * 1024U;
 
     /// The same queue with another executor type.

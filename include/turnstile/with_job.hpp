@@ -106,7 +106,7 @@ private:
  * @endcode
  *
  * If the body returns, the job is finished. If it throws, the attempt has failed, with the text of
- * the exception. If it is cancelled and throws, the job returns to the head of its queue. A body may
+ * the exception. If it is cancelled and throws, the job returns to the head of its level. A body may
  * also end the attempt itself.
  *
  * @param queue must exist until the operation is started.

@@ -374,8 +374,8 @@ public:
      * @par Errors
      * `turnstile::errc::not_owner` if the token does not hold the lock; nothing changes then.
      * `turnstile::errc::lost` if the lease had expired. `errc::unknown_outcome` if the server could not be
-     * reached until the lease expired. If the lock is handed over within the session, success means that the
-     * lease had not expired.
+     * reached until the lease expired. `errc::session_closed`, and errors of the server. If the lock is handed
+     * over within the session, success means that the lease had not expired.
      * @par Per-Operation Cancellation
      * None.
      * @par Immediate completion

@@ -148,16 +148,18 @@ public:
      * while the operation waits. `errc::capacity_mismatch` if the server's capacity differs from the
      * constructor's. `boost::asio::error::operation_aborted` if cancelled, or if the semaphore or its session
      * is destroyed. `errc::session_closed`, `errc::wrong_type`, `errc::foreign_layout`, `errc::bad_state`,
-     * `errc::missing_permission`, `errc::server_error`. While the server is unreachable, the operation waits;
-     * the try and timed forms fail with `errc::unreachable`, as those of @ref async_mutex. A wrong
-     * configuration is an error, see @ref session.
+     * `errc::missing_permission`, `errc::server_error`; with mutex_options::durability,
+     * `errc::not_replicated`. While the server is unreachable, the operation waits; the try and timed forms
+     * fail with `errc::unreachable`, as those of @ref async_mutex. A wrong configuration is an error, see
+     * @ref session.
      * @par Per-Operation Cancellation
      * Total, partial and terminal. The operation completes at once and leaves the queue in the background. If
      * the grant was faster, the operation succeeds.
      * @par Immediate completion
      * Never.
      * @par Round trips
-     * One command, and one message if the operation has to wait.
+     * One command, and one message if the operation has to wait. While it waits, its session also sends one
+     * command per lease, for all waiters of this object.
      * @par Complexity
      * Logarithmic in the number of waiters and of holders.
      */
@@ -203,8 +205,8 @@ public:
      * @brief Waits for units, but no longer than a duration.
      *
      * @param units    how many.
-     * @param duration how long to wait, on the steady clock, from the call on. Zero or less acts as
-     *                 @ref async_try_acquire; a duration that is out of range waits forever.
+     * @param duration how long to wait, on the steady clock. Zero or less acts as @ref async_try_acquire; a
+     *                 duration that is out of range waits forever.
      * @par Completion Signature
      * @code void(error_code, std::optional<permit<async_semaphore>>) @endcode
      * The optional is empty after a time-out; that is not an error.
@@ -339,10 +341,10 @@ public:
      * @par Completion Signature
      * @code void(error_code) @endcode
      * @par Errors
-     * `turnstile::errc::invalid_count`, `errc::session_closed`, `errc::unknown_outcome` if the session is
-     * closed meanwhile, `errc::wrong_type`, `errc::foreign_layout`, `errc::bad_state`,
-     * `errc::missing_permission`, `errc::server_error`. `boost::asio::error::operation_not_supported` for a
-     * semaphore of a @ref semaphore_directory.
+     * `turnstile::errc::invalid_count`, `errc::session_closed`, `errc::wrong_type`, `errc::foreign_layout`,
+     * `errc::bad_state`, `errc::missing_permission`, `errc::server_error`. `errc::unknown_outcome` if the session
+     * is closed meanwhile, or if the connection breaks and the server refuses the repetition.
+     * `boost::asio::error::operation_not_supported` for a semaphore of a @ref semaphore_directory.
      * @par Per-Operation Cancellation
      * None.
      * @par Immediate completion

@@ -202,7 +202,8 @@ public:
      * @code void(error_code) @endcode
      * @par Errors
      * `turnstile::errc::empty_guard`, or `turnstile::errc::wrong_object` if the guard belongs to another
-     * mutex object; then nothing changes. `turnstile::errc::lost` if the lock was lost, and the errors of
+     * mutex object; then nothing changes. `turnstile::errc::lost` if the lock was lost, `errc::unknown_outcome`
+     * if the connection breaks and the server refuses the repetition, and the errors of
      * @ref async_mutex::async_lock; then the guard is empty. `operation_aborted` if cancelled, holding the
      * lock.
      * @par Per-Operation Cancellation

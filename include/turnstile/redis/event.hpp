@@ -96,10 +96,10 @@ public:
      * @par Errors
      * `boost::asio::error::operation_aborted` if cancelled, or if the event or its session is destroyed.
      * `errc::session_closed`, `errc::wrong_type`, `errc::foreign_layout`, `errc::bad_state`,
-     * `errc::missing_permission`, `errc::server_error`. For an automatic event also `errc::unknown_outcome` if
-     * the session is closed while the wait completes. While the server is unreachable, the operation waits; the
-     * timed forms fail with `errc::unreachable` if the session is not connected at the time-out. A wrong
-     * configuration is an error, see @ref session.
+     * `errc::missing_permission`, `errc::server_error`. For an automatic event also `errc::unknown_outcome`, as
+     * with async_semaphore::async_take(). While the server is unreachable, the operation waits; the timed forms
+     * fail with `errc::unreachable` if the session is not connected at the time-out. A wrong configuration is an
+     * error, see @ref session.
      * @par Per-Operation Cancellation
      * Total, partial and terminal. The operation completes at once. If an automatic event has already
      * released it, it succeeds.
@@ -123,7 +123,7 @@ public:
     }
 
     /**
-     * @brief Like @ref async_wait, but waits no longer than a duration on the steady clock, from the call on.
+     * @brief Like @ref async_wait, but waits no longer than a duration on the steady clock.
      *
      * Zero or less only checks the event; a duration that is out of range waits forever.
      *
@@ -160,8 +160,9 @@ public:
      * @par Completion Signature
      * @code void(error_code) @endcode
      * @par Errors
-     * `errc::session_closed`, `errc::unknown_outcome` if the session is closed meanwhile, `errc::wrong_type`,
-     * `errc::foreign_layout`, `errc::bad_state`, `errc::missing_permission`, `errc::server_error`.
+     * `errc::session_closed`, `errc::wrong_type`, `errc::foreign_layout`, `errc::bad_state`,
+     * `errc::missing_permission`, `errc::server_error`. `errc::unknown_outcome` if the session is closed
+     * meanwhile, or if the connection breaks and the server refuses the repetition.
      * @par Per-Operation Cancellation
      * None.
      * @par Immediate completion
@@ -169,7 +170,7 @@ public:
      * @par Round trips
      * One command.
      * @par Complexity
-     * Linear in the number of waiting processes; constant if the event is automatic.
+     * Linear in the number of waiting processes; for an automatic event, logarithmic in the number of waiters.
      */
     template <boost::asio::completion_token_for<void(error_code)> CompletionToken =
                   boost::asio::deferred_t>

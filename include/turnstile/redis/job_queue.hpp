@@ -156,7 +156,8 @@ public:
      * @par Round trips
      * One command, and one message if a worker waits.
      * @par Complexity
-     * Constant; logarithmic in the number of delayed jobs and deduplication ids.
+     * Constant; logarithmic in the number of delayed jobs and deduplication ids, and if a worker waits, in the
+     * number of workers and of active jobs.
      */
     template <boost::asio::completion_token_for<void(error_code, job_id)> CompletionToken =
                   boost::asio::deferred_t>

@@ -119,7 +119,7 @@ public:
     }
 
     /**
-     * @brief Like @ref async_wait, but waits no longer than a duration on the steady clock, from the call on.
+     * @brief Like @ref async_wait, but waits no longer than a duration on the steady clock.
      *
      * Zero or less only checks the latch; a duration that is out of range waits forever.
      *
@@ -209,7 +209,8 @@ public:
      * @par Completion Signature
      * @code void(error_code) @endcode
      * @par Errors
-     * `turnstile::errc::over_release` if all have already arrived; otherwise as with @ref async_wait.
+     * `turnstile::errc::over_release` if all have already arrived. `errc::unknown_outcome` if the server refuses a
+     * command although it may have counted the arrival before. Otherwise as with @ref async_wait.
      * @par Per-Operation Cancellation, Immediate completion, Round trips
      * As with @ref async_wait.
      * @par Complexity

@@ -270,10 +270,10 @@ public:
      * See the class. `turnstile::errc::lost` if the units were lost before; `turnstile::errc::empty_guard` if @p units
      * is empty, or contains units of several grants; `turnstile::errc::invalid_count` if it contains only a part of a
      * grant; `turnstile::errc::wrong_object` if its semaphore is not the result of @ref find for @p name;
-     * `turnstile::errc::invalid_duration` as with @ref async_take. `errc::unknown_outcome` also if the semaphore was
-     * removed, or if the server could not be reached until the lease of the session's permit expired. The first command
-     * keeps the units, and the second one reads the numbers of the semaphore: if only the second one fails, the units
-     * are kept, and the answer still contains the id of the permit.
+     * `turnstile::errc::invalid_duration` as with @ref async_take. `errc::no_such_object` if the semaphore was removed.
+     * `errc::unknown_outcome` also if the server could not be reached until the lease of the session's permit expired.
+     * The first command keeps the units, and the second one reads the numbers of the semaphore: if only the second one
+     * fails, the units are kept, and the answer still contains the id of the permit.
      * @par Per-Operation Cancellation
      * See the class.
      * @par Round trips

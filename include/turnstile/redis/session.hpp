@@ -66,12 +66,12 @@ enum class session_thread
  * The session keeps trying, and operations work again once an attempt succeeds.
  *
  * @par Lifetime
- * When the session is destroyed, operations complete with `operation_aborted`, or with the error of a connection that
- * breaks before the answer. Locks stay held until their leases expire. To release them, call @ref async_close before.
- * Guards and mutexes may outlive the session. With session_thread::own, the guards are invalid when the destructor
- * returns, and the logger is no longer called; it waits while the system resolves a name. On that thread itself, and
- * with session_thread::shared, the session ends on its executor, soon after the destructor: until then, the guards may
- * still be valid, and the logger may be called.
+ * When the session is destroyed, operations complete with `operation_aborted`, with the error of a connection that
+ * breaks before the answer, or with `errc::unknown_outcome`. Locks stay held until their leases expire. To release
+ * them, call @ref async_close before. Guards and mutexes may outlive the session. With session_thread::own, the guards
+ * are invalid when the destructor returns, and the logger is no longer called; the destructor waits while the system
+ * resolves a name. On that thread itself, and with session_thread::shared, the session ends on its executor, soon after
+ * the destructor: until then, the guards may still be valid, and the logger may be called.
  *
  * @par Fork
  * A forked process cannot use the session of its parent: operations complete with `errc::session_closed`.

@@ -116,9 +116,9 @@ public:
      * @par Errors
      * `boost::asio::error::operation_aborted` if cancelled, or if the mutex or its session is destroyed.
      * `errc::session_closed`, `errc::wrong_type`, `errc::foreign_layout`, `errc::bad_state`,
-     * `errc::missing_permission`, `errc::server_error`. While the server is unreachable, the operation waits;
-     * the try and timed forms fail with `errc::unreachable`, as those of @ref async_mutex. A wrong
-     * configuration is an error, see
+     * `errc::missing_permission`, `errc::server_error`; with mutex_options::durability,
+     * `errc::not_replicated`. While the server is unreachable, the operation waits; the try and timed forms
+     * fail with `errc::unreachable`, as those of @ref async_mutex. A wrong configuration is an error, see
      * @ref session.
      * @par Per-Operation Cancellation
      * Total, partial and terminal. The operation completes at once and leaves the queue in the background. If
@@ -126,7 +126,8 @@ public:
      * @par Immediate completion
      * Never.
      * @par Round trips
-     * One command, and one message if the operation has to wait.
+     * One command, and one message if the operation has to wait. While it waits, its session also sends one
+     * command per lease, for all waiters of this object.
      * @par Complexity
      * Logarithmic in the number of waiters and of holders.
      */
