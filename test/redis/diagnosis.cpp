@@ -41,6 +41,10 @@ BOOST_AUTO_TEST_CASE(a_missing_key_pattern_is_named)
     for (const std::string error :
          {"NOPERM this user has no permissions to access one of the keys used as arguments",
           "NOPERM No permissions to access a key",
+          "ERR ACL failure in script: No permissions to access a key script: 5fd3, on "
+          "@user_script:12.",
+          "ERR ACL failure in script: User app has no permissions to access the "
+          "'shop:{1}:mutex:channel' key script: 5fd3, on @user_script:12.",
           "ERR The user executing the script can't access at least one of the keys mentioned in "
           "the "
           "command arguments script: 5fd3, on @user_script:12."})
@@ -54,6 +58,10 @@ BOOST_AUTO_TEST_CASE(a_missing_command_is_named_if_it_is_known)
     BOOST_TEST(diagnose("NOPERM this user has no permissions to run the 'Hget' command", "EVALSHA",
                         settings)
                    .text == "user 'default' may not run the command hget; add +hget");
+    BOOST_TEST(diagnose("ERR ACL failure in script: User default has no permissions to run the "
+                        "'hgetall' command script: 5fd3, on @user_script:12.",
+                        "EVALSHA", settings)
+                   .text == "user 'default' may not run the command hgetall; add +hgetall");
     const std::string unnamed = "ERR The user executing the script can't run this command or "
                                 "subcommand script: 5fd3, on @user_script:12.";
     BOOST_TEST(diagnose(unnamed, "EVALSHA", settings).text ==

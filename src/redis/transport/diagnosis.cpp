@@ -48,14 +48,15 @@ bool is_temporary_error(std::string_view error)
     return std::ranges::any_of(beginnings, [&](auto each) { return error.starts_with(each); });
 }
 
-/// The beginning of Redis 7.0's refusal of a command inside a script.
-constexpr std::string_view in_script = "ERR The user executing the script can't";
+// The beginnings of refusals of commands inside a script.
+constexpr std::string_view by_redis_7_0 = "ERR The user executing the script can't";
+constexpr std::string_view by_later_servers = "ERR ACL failure in script";
 
 diagnosis missing_command(std::string_view error, std::string_view command, const config& settings)
 {
     // In a script, the refused command differs from the sent one, and Redis 7.0 does not name it.
     std::string name;
-    if (const std::string_view named = quoted(error); !error.starts_with(in_script))
+    if (const std::string_view named = quoted(error); !error.starts_with(by_redis_7_0))
         name = named.empty() ? command : named;
     std::ranges::transform(name, name.begin(),
                            [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
@@ -82,7 +83,8 @@ bool is_unsupported(std::string_view error)
 
 bool is_missing_right(std::string_view error)
 {
-    return error.starts_with("NOPERM") || error.starts_with(in_script);
+    return error.starts_with("NOPERM") || error.starts_with(by_redis_7_0) ||
+           error.starts_with(by_later_servers);
 }
 
 std::string missing_channel(std::string_view what, const config& settings)
@@ -112,11 +114,13 @@ diagnosis diagnose(std::string_view error, std::string_view command, const confi
                 fmt::format("user '{}': {}", user_of(settings), redact(error))};
     if (is_missing_right(error))
     {
-        if (contains(error, "channel"))
+        // The name of a key may contain these words, too. An error that names it does so in quotes.
+        const std::string_view refused = error.substr(error.rfind('\'') + 1);
+        if (contains(refused, "channel"))
             return {
                 errc::missing_permission,
                 missing_channel(command == "PUBLISH" ? "publish to" : "subscribe to", settings)};
-        if (contains(error, " key"))
+        if (contains(refused, " key"))
             return {errc::missing_permission,
                     fmt::format("user '{}' may not use the keys; add ~{}:*", user_of(settings),
                                 settings.prefix)};

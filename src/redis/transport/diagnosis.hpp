@@ -30,8 +30,8 @@ struct diagnosis
 /// Explains an error that a sentinel answered.
 [[nodiscard]] diagnosis diagnose_sentinel(std::string_view error, const config& settings);
 
-/// Whether the server refuses a command because the user lacks a permission. For a command inside a script,
-/// Redis 7.0 answers without the code NOPERM.
+/// Whether the server refuses a command because the user lacks a permission. For a command inside a script, the answer
+/// may have no code NOPERM.
 [[nodiscard]] bool is_missing_right(std::string_view error);
 
 /// The missing rule of a user that may not use the wake channels; @p what is `subscribe to` or `publish to`.
