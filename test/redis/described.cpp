@@ -336,7 +336,7 @@ BOOST_AUTO_TEST_CASE(an_error_names_field_text_and_rule)
                "field 'value': '\\x1b[31m\\xff" + std::string(58, 'y') +
                    "' and 42 bytes more is neither true nor false");
     BOOST_TEST(make_error_code(errc::bad_state).message() ==
-               "a field of the state cannot be parsed as its member's type");
+               "the stored state cannot be read, or a value cannot be written");
     BOOST_TEST(make_error_code(errc::bad_state).value() == 14);
     BOOST_TEST((turnstile::error_code(errc::bad_state) != turnstile::redis::error_kind::temporary));
 }

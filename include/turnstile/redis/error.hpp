@@ -52,8 +52,8 @@ enum class errc
     server_error = 12,
     /// Too few replicas acknowledged a grant in time, so the session released it.
     not_replicated = 13,
-    /// A stored state cannot be read: a field cannot be parsed as its member's type, or another program has
-    /// changed the keys of a lock. Or a value cannot be written.
+    /// The stored state cannot be read: a field cannot be parsed as its member's type, or another program has
+    /// changed the keys of an object. Or a value cannot be written.
     bad_state = 14,
     /// A semaphore was opened with a capacity that differs from the server's; the log contains both.
     capacity_mismatch = 15,
@@ -181,7 +181,7 @@ public:
         case errc::not_replicated:
             return "too few replicas acknowledged the grant in time";
         case errc::bad_state:
-            return "a field of the state cannot be parsed as its member's type";
+            return "the stored state cannot be read, or a value cannot be written";
         case errc::capacity_mismatch:
             return "the capacity of the semaphore differs from the server's";
         case errc::untrusted_certificate:
