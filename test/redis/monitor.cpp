@@ -32,6 +32,7 @@
 #include <turnstile/redis/async_mutex.hpp>
 #include <turnstile/redis/error.hpp>
 #include <turnstile/redis/monitor.hpp>
+#include <turnstile/transaction.hpp>
 #include <utility>
 #include <vector>
 
@@ -683,6 +684,19 @@ BOOST_AUTO_TEST_CASE(a_section_can_correct_a_value_that_a_wait_could_not_write)
         });
     BOOST_TEST(server.cli({"HGET", box.state_key(), "number"}) == "5");
     BOOST_TEST(server.cli({"HGET", box.state_key(), "texts"}) == R"(["fine"])");
+}
+
+BOOST_AUTO_TEST_CASE(a_value_that_a_transaction_cannot_write_is_an_error_that_names_the_field)
+{
+    redis::monitor<letters> box(session, "letters");
+    const auto names_the_field = [](const redis::redis_error& error)
+    {
+        return error.code() == make_error_code(redis::errc::bad_state) &&
+               std::string(error.what()).starts_with("field 'texts': '\\xff' is not UTF-8");
+    };
+    BOOST_CHECK_EXCEPTION(static_cast<void>(box.async_transact(
+                              transaction<letters>().set(&letters::texts, {"\xff"}))),
+                          redis::redis_error, names_the_field);
 }
 
 // A critical section reports the loss of each of its grants, not only of the first one.

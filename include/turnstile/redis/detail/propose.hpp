@@ -70,12 +70,12 @@ template <class M>
         return boolean<M> || whole_number<M> || enumeration<M> || std::same_as<M, std::string>;
 }
 
-/// `=` and the text of a value; empty if it has no field.
+/// `=` and the text of a value; empty if it has no field. An error names the field.
 template <class M>
-[[nodiscard]] std::string text_in_field(const M& value)
+[[nodiscard]] std::string text_in_field(const std::string& name, const M& value)
 {
     fields written;
-    write_fields(written, {}, value);
+    write_fields(written, name, value);
     return written.empty() ? std::string() : '=' + written.begin()->second;
 }
 
@@ -89,10 +89,11 @@ template <class T, class M, class Compare>
     {
         if (!whole_number<M> && signs != "=" && signs != "<>")
             return false;
-        proposal::step step{std::string(signs), member.name, text_in_field(what.value), {}, {}, {}};
+        proposal::step step{
+            std::string(signs), member.name, text_in_field(member.name, what.value), {}, {}, {}};
         // The default of a missing optional is empty, whatever value `T{}` gives it.
         if constexpr (!is_optional<M>)
-            step.otherwise = text_in_field(member.initial);
+            step.otherwise = text_in_field(member.name, member.initial);
         if constexpr (whole_number<M>)
         {
             step.least = text_of(std::numeric_limits<M>::min());
@@ -100,8 +101,8 @@ template <class T, class M, class Compare>
         }
         else if constexpr (boolean<M>)
         {
-            step.least = text_in_field(false);
-            step.most = text_in_field(true);
+            step.least = text_in_field(member.name, false);
+            step.most = text_in_field(member.name, true);
         }
         else if constexpr (enumeration<M>)
             step.least = step.most = step.value;
@@ -120,9 +121,9 @@ template <class T, class M>
 [[nodiscard]] bool put_down(proposal& to, const turnstile::detail::addition<T, M>& what)
 {
     const known_member<T, M> member(what.member);
-    to.steps.push_back({"add", member.name, '=' + text_of(what.amount),
-                        text_in_field(member.initial), text_of(std::numeric_limits<M>::min()),
-                        text_of(std::numeric_limits<M>::max())});
+    to.steps.push_back(
+        {"add", member.name, '=' + text_of(what.amount), text_in_field(member.name, member.initial),
+         text_of(std::numeric_limits<M>::min()), text_of(std::numeric_limits<M>::max())});
     return true;
 }
 
@@ -132,7 +133,8 @@ template <class T, class M>
 {
     const known_member<T, M> member(what.member);
     if constexpr (has_one_field<M>())
-        to.steps.push_back({"set", member.name, text_in_field(what.value), {}, {}, {}});
+        to.steps.push_back(
+            {"set", member.name, text_in_field(member.name, what.value), {}, {}, {}});
     return has_one_field<M>();
 }
 
