@@ -80,6 +80,27 @@ struct moody
 
 BOOST_DESCRIBE_STRUCT(moody, (), (number))
 
+/// A container that cannot be read while a test forbids that.
+struct moody_list : std::vector<int>
+{
+    [[nodiscard]] const_iterator begin() const
+    {
+        if (refuses)
+            throw 5;
+        return std::vector<int>::begin();
+    }
+
+    inline static bool refuses = false;
+};
+
+struct list_state
+{
+    moody_list list{};
+    int number = 0;
+};
+
+BOOST_DESCRIBE_STRUCT(list_state, (), (list, number))
+
 namespace {
 
 namespace asio = boost::asio;
@@ -684,6 +705,29 @@ BOOST_AUTO_TEST_CASE(a_section_can_correct_a_value_that_a_wait_could_not_write)
         });
     BOOST_TEST(server.cli({"HGET", box.state_key(), "number"}) == "5");
     BOOST_TEST(server.cli({"HGET", box.state_key(), "texts"}) == R"(["fine"])");
+}
+
+// The container of a state may throw anything.
+BOOST_AUTO_TEST_CASE(a_section_can_correct_a_container_that_throws_while_a_wait_writes_it)
+{
+    redis::monitor<list_state> box(session, "lists");
+    auto filled = box.make_condition("filled");
+    run(
+        [&]() -> task
+        {
+            auto body = [&](redis::monitor<list_state>::section& s) -> task
+            {
+                s->number = 5;
+                moody_list::refuses = true;
+                const auto [ending] = co_await s.async_wait(
+                    filled, [](const list_state&) { return false; }, asio::as_tuple);
+                BOOST_TEST(ending == make_error_code(redis::errc::bad_state));
+                BOOST_TEST(server.cli({"EXISTS", box.state_key()}) == "0");
+                moody_list::refuses = false;
+            };
+            co_await box.async_with(body);
+        });
+    BOOST_TEST(server.cli({"HGET", box.state_key(), "number"}) == "5");
 }
 
 BOOST_AUTO_TEST_CASE(a_value_that_a_transaction_cannot_write_is_an_error_that_names_the_field)

@@ -13,6 +13,7 @@
 #include <turnstile/detail/bound_completion.hpp>
 #include <turnstile/error.hpp>
 #include <turnstile/redis/detail/grant.hpp>
+#include <turnstile/redis/error.hpp>
 #include <utility>
 
 namespace turnstile::redis::detail {
@@ -46,12 +47,13 @@ public:
         {
             changes = section.take_changes();
         }
-        catch (const system_error& failure)
+        catch (...)
         {
+            // A container of the state may throw anything.
             using done_type = turnstile::detail::bound_completion<Self, error_code, std::cv_status>;
             const auto executor = self.get_executor();
-            boost::asio::post(
-                executor, done_type(std::move(self), failure.code(), std::cv_status::no_timeout));
+            boost::asio::post(executor, done_type(std::move(self), make_error_code(errc::bad_state),
+                                                  std::cv_status::no_timeout));
             return;
         }
         section.sleep(condition, limit, std::move(changes), std::move(self));
