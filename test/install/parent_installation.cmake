@@ -2,13 +2,14 @@
 
 file(REMOVE_RECURSE ${BUILD})
 file(WRITE ${BUILD}/source/LICENSE "of the parent\n")
+file(CREATE_LINK ${SOURCE} "${BUILD}/source/the library" SYMBOLIC)
 file(WRITE ${BUILD}/source/CMakeLists.txt "cmake_minimum_required(VERSION 3.24)
 project(parent LANGUAGES CXX)
 include(GNUInstallDirs)
 install(FILES LICENSE DESTINATION \${CMAKE_INSTALL_DOCDIR})
 set(TURNSTILE_INSTALL ON)
 set(TURNSTILE_BUILD_REDIS OFF)
-add_subdirectory(${SOURCE} turnstile)
+add_subdirectory(\"the library\" turnstile)
 ")
 execute_process(COMMAND ${CMAKE_COMMAND} -S ${BUILD}/source -B ${BUILD}/build -DBoost_DIR=${Boost_DIR}
                 OUTPUT_QUIET COMMAND_ERROR_IS_FATAL ANY)

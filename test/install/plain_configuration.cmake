@@ -29,7 +29,7 @@ configure(${BUILD}/bare ${REDIS} ${nothing})
 # Boosts without the backend's libraries, and a user who demands the backend.
 function(refuse version expected)
   set(boost ${BUILD}/boost_${version})
-  file(WRITE ${boost}/BoostConfig.cmake "set(Boost_VERSION_STRING ${version})\nset(Boost_INCLUDE_DIRS ${boost})
+  file(WRITE ${boost}/BoostConfig.cmake "set(Boost_VERSION_STRING ${version})\nset(Boost_INCLUDE_DIRS \"${boost}\")
 add_library(Boost::headers INTERFACE IMPORTED)
 ")
   file(WRITE ${boost}/BoostConfigVersion.cmake
