@@ -55,10 +55,12 @@ if(BUILD_SHARED_LIBS)
   # A shared library exports its symbols, even if the project that contains it hides its own.
   set_target_properties(turnstile_redis PROPERTIES CXX_VISIBILITY_PRESET default VISIBILITY_INLINES_HIDDEN OFF)
 endif()
-if(NOT PROJECT_IS_TOP_LEVEL AND NOT TURNSTILE_INSTALL)
-  # A parent project compiles it only if it links it, and without the parent's warnings.
-  set_target_properties(turnstile_redis PROPERTIES EXCLUDE_FROM_ALL ON)
+if(NOT PROJECT_IS_TOP_LEVEL)
+  # A parent project compiles it without the parent's warnings, and only if it links or installs it.
   target_compile_options(turnstile_redis PRIVATE -w)
+  if(NOT TURNSTILE_INSTALL)
+    set_target_properties(turnstile_redis PROPERTIES EXCLUDE_FROM_ALL ON)
+  endif()
 endif()
 target_sources(turnstile_redis INTERFACE FILE_SET HEADERS BASE_DIRS ${PROJECT_SOURCE_DIR}/include
                                          FILES ${turnstile_redis_headers})

@@ -1,4 +1,4 @@
-# A project that contains and installs the library keeps its own documents.
+# A project that contains and installs the library keeps its own documents. Its warnings do not apply to the library.
 
 file(REMOVE_RECURSE ${BUILD})
 file(WRITE ${BUILD}/source/LICENSE "of the parent\n")
@@ -8,13 +8,22 @@ project(parent LANGUAGES CXX)
 include(GNUInstallDirs)
 install(FILES LICENSE DESTINATION \${CMAKE_INSTALL_DOCDIR})
 set(TURNSTILE_INSTALL ON)
-set(TURNSTILE_BUILD_REDIS OFF)
+set(TURNSTILE_BUILD_REDIS ${REDIS})
 add_subdirectory(\"the library\" turnstile)
+if(TURNSTILE_BUILD_REDIS)
+  get_target_property(options turnstile_redis COMPILE_OPTIONS)
+  if(NOT -w IN_LIST options)
+    message(FATAL_ERROR \"The library is compiled with the warnings of its parent\")
+  endif()
+endif()
 ")
 execute_process(COMMAND ${CMAKE_COMMAND} -S ${BUILD}/source -B ${BUILD}/build -DBoost_DIR=${Boost_DIR}
                 OUTPUT_QUIET COMMAND_ERROR_IS_FATAL ANY)
-execute_process(COMMAND ${CMAKE_COMMAND} --install ${BUILD}/build --prefix ${BUILD}/prefix
-                OUTPUT_QUIET COMMAND_ERROR_IS_FATAL ANY)
+# The Redis backend is not built.
+foreach(component IN ITEMS Unspecified core)
+  execute_process(COMMAND ${CMAKE_COMMAND} --install ${BUILD}/build --prefix ${BUILD}/prefix --component ${component}
+                  OUTPUT_QUIET COMMAND_ERROR_IS_FATAL ANY)
+endforeach()
 
 file(READ ${BUILD}/prefix/share/doc/parent/LICENSE license)
 if(NOT license STREQUAL "of the parent\n")
