@@ -14,6 +14,8 @@ find_package(OpenSSL REQUIRED)
 find_package(fmt REQUIRED)
 
 set(CMAKE_CXX_EXTENSIONS OFF)
+# Unnamed namespaces of several source files contain the same names.
+set(CMAKE_UNITY_BUILD OFF)
 
 # --- the scripts ----------------------------------------------------------------------------
 

@@ -1,4 +1,5 @@
-# A project that contains and installs the library keeps its own documents. Its warnings do not apply to the library.
+# A project that contains and installs the library keeps its own documents. Its warnings and its unity build do not apply
+# to the library.
 
 file(REMOVE_RECURSE ${BUILD})
 file(WRITE ${BUILD}/source/LICENSE "of the parent\n")
@@ -9,11 +10,17 @@ include(GNUInstallDirs)
 install(FILES LICENSE DESTINATION \${CMAKE_INSTALL_DOCDIR})
 set(TURNSTILE_INSTALL ON)
 set(TURNSTILE_BUILD_REDIS ${REDIS})
+set(CMAKE_UNITY_BUILD ON)
 add_subdirectory(\"the library\" turnstile)
 if(TURNSTILE_BUILD_REDIS)
   get_target_property(options turnstile_redis COMPILE_OPTIONS)
   if(NOT -w IN_LIST options)
     message(FATAL_ERROR \"The library is compiled with the warnings of its parent\")
+  endif()
+  # Several of its source files define functions with the same names.
+  get_target_property(merged turnstile_redis UNITY_BUILD)
+  if(merged)
+    message(FATAL_ERROR \"The source files of the library are merged\")
   endif()
 endif()
 ")
