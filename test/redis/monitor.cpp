@@ -650,6 +650,41 @@ BOOST_AUTO_TEST_CASE(an_unreadable_state_ends_the_wait)
     BOOST_TEST(owner() == "");
 }
 
+BOOST_AUTO_TEST_CASE(a_state_of_another_kind_ends_the_wait_without_the_lock)
+{
+    run(
+        [this]() -> task
+        {
+            start(
+                [this]() -> task
+                {
+                    const auto error = co_await error_of(
+                        [this]() -> task
+                        {
+                            auto body = [this](section& s) -> task
+                            {
+                                const auto full = [](const stock& now) { return now.parts > 0; };
+                                const auto [ending] =
+                                    co_await s.async_wait(changed, full, asio::as_tuple);
+                                BOOST_TEST(ending == make_error_code(redis::errc::wrong_type));
+                                BOOST_TEST(s.fencing_token() == 0U);
+                                s->parts = 5;
+                            };
+                            co_await guarded.async_with(body);
+                        });
+                    BOOST_TEST(error == make_error_code(turnstile::errc::lost));
+                });
+            co_await until_so([this] { return is_asleep(); });
+            co_await change(
+                [this](section& s)
+                {
+                    s.notify_one(changed);
+                    server.run({"SET", guarded.state_key(), "x"});
+                });
+        });
+    BOOST_TEST(server.cli({"GET", guarded.state_key()}) == "x");
+}
+
 // The constructor of a state may throw anything.
 BOOST_AUTO_TEST_CASE(a_state_whose_constructor_throws_ends_the_wait)
 {

@@ -88,7 +88,8 @@ public:
      * commit, or if the server refuses a commit that it may have executed: the changes may have been written.
      * `errc::server_error` if the server refused to write. `errc::bad_state` if a value cannot be written:
      * nothing was committed, and the section holds the lock; or if the new state cannot be read: then the
-     * section commits nothing more.
+     * section commits nothing more. The errors of @ref async_mutex::async_lock, such as `errc::wrong_type`:
+     * then the lock is not held, and the section can only end.
      * `turnstile::errc::predicate_threw`.
      * `operation_aborted` if cancelled, and then the section holds the lock; or if the monitor is destroyed.
      * @par Per-Operation Cancellation
