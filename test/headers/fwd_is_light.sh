@@ -6,7 +6,9 @@ compiler=$1 include=$2 boost=$3
 
 # included_by HEADER: prints the files that the header includes, directly or indirectly.
 included_by() {
-  "$compiler" -std=c++20 -I"$include" -isystem "$boost" -x c++ -M - <<< "#include <$1>" | tr -s ' \\' '\n' | grep / | sort
+  # The compiler puts a backslash before a space in a path.
+  "$compiler" -std=c++20 -I"$include" -isystem "$boost" -x c++ -M - <<< "#include <$1>" |
+    sed 's/\\ /_/g' | tr -s ' \\' '\n' | grep / | sort
 }
 
 # Detects an empty list of files.
