@@ -780,6 +780,20 @@ BOOST_AUTO_TEST_CASE(an_expired_lease_is_reported_as_zero_and_an_upgrade_without
     BOOST_TEST((status->waiters.at(0).mode == lock_mode::exclusive));
 }
 
+// The script of a pool sends -2^63 for the scores -inf and +inf.
+BOOST_AUTO_TEST_CASE(damaged_times_in_the_status_of_a_semaphore_do_not_overflow)
+{
+    using namespace turnstile::redis::detail;
+    const std::vector<std::string> said{"9 5 2 0 2 1 0", "1 5 -9223372036854775808 1", "",
+                                        "1 -9223372036854775808 9223372036854775807 1", ""};
+    const auto status = parse_status(said, inspected_kind::semaphore);
+    BOOST_TEST_REQUIRE(status.has_value());
+    BOOST_TEST(status->holders.at(0).held_for == 4us);
+    BOOST_TEST(status->holders.at(0).lease_left == 0us);
+    BOOST_TEST((status->holders.at(1).held_for == std::chrono::microseconds::max()));
+    BOOST_TEST((status->holders.at(1).lease_left == std::chrono::microseconds::max() - 9us));
+}
+
 BOOST_AUTO_TEST_CASE(damaged_times_in_the_detail_of_a_semaphore_do_not_overflow)
 {
     turnstile::redis::semaphore_detail result;

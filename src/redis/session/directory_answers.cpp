@@ -12,6 +12,7 @@
 #include <turnstile/redis/error.hpp>
 #include <utility>
 
+#include "redis/session/inspection.hpp"
 #include "redis/transport/identity.hpp"
 
 namespace turnstile::redis::detail {
@@ -36,12 +37,9 @@ std::int64_t next_number(std::string_view& text) noexcept
     return number;
 }
 
-/// The time between two numbers of microseconds, of which damaged keys may contain any; 0 if the second is earlier.
-std::chrono::milliseconds time_between(std::int64_t from, std::int64_t to) noexcept
+std::chrono::milliseconds milliseconds_between(std::int64_t from, std::int64_t to) noexcept
 {
-    const std::uint64_t difference =
-        static_cast<std::uint64_t>(to) - static_cast<std::uint64_t>(from);
-    return std::chrono::milliseconds(to > from ? difference / 1000 : 0);
+    return std::chrono::duration_cast<std::chrono::milliseconds>(time_between(from, to));
 }
 
 /// Sets the status or the error that the first word of an answer names.
@@ -105,8 +103,8 @@ void parse_entries(const std::vector<std::string>& leaves, semaphore_detail& res
         each.units = next_number(text);
         const std::int64_t fence = next_number(text);
         each.fencing_token = static_cast<std::uint64_t>(fence);
-        each.held_for = time_between(fence, now);
-        each.lease_left = time_between(now, next_number(text));
+        each.held_for = milliseconds_between(fence, now);
+        each.lease_left = milliseconds_between(now, next_number(text));
         each.lease = std::chrono::milliseconds(next_number(text));
         each.client = text;
     }
@@ -115,7 +113,7 @@ void parse_entries(const std::vector<std::string>& leaves, semaphore_detail& res
         std::string_view text = leaves[i];
         listed_waiter& each = result.waiters.emplace_back();
         each.units = next_number(text);
-        each.waiting_for = time_between(next_number(text), now);
+        each.waiting_for = milliseconds_between(next_number(text), now);
         each.session = parse_identity(leaves[i + 1]).name;
     }
 }

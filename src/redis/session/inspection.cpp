@@ -76,11 +76,6 @@ void join_upgraded(lock_status& status)
         status.holder_count -= std::erase_if(status.holders, is(lock_mode::upgrade));
 }
 
-microseconds span(std::int64_t from, std::int64_t to)
-{
-    return microseconds(std::max<std::int64_t>(to - from, 0));
-}
-
 }  // namespace
 
 std::optional<lock_status> parse_status(std::span<const std::string> leaves, inspected_kind kind)
@@ -109,8 +104,8 @@ std::optional<lock_status> parse_status(std::span<const std::string> leaves, ins
             each.session = parse_identity(leaves[1]);
             each.is_connected = connected != 0;
             each.fencing_token = static_cast<std::uint64_t>(since);
-            each.held_for = span(since, now);
-            each.lease_left = span(now, deadline);
+            each.held_for = time_between(since, now);
+            each.lease_left = time_between(now, deadline);
             set_units(each, units, kind);
         }
         else
@@ -119,7 +114,7 @@ std::optional<lock_status> parse_status(std::span<const std::string> leaves, ins
             each.session = parse_identity(leaves[1]);
             each.is_connected = connected != 0;
             // An upgrade is in front of all other waiters; its ticket is the lowest.
-            each.waiting_for = since == 1 ? microseconds(0) : span(since, now);
+            each.waiting_for = since == 1 ? microseconds(0) : time_between(since, now);
             set_units(each, units, kind);
         }
     }
@@ -127,6 +122,14 @@ std::optional<lock_status> parse_status(std::span<const std::string> leaves, ins
     if (kind == inspected_kind::shared_mutex)
         join_upgraded(result);
     return result;
+}
+
+microseconds time_between(std::int64_t from, std::int64_t to) noexcept
+{
+    const std::uint64_t difference =
+        static_cast<std::uint64_t>(to) - static_cast<std::uint64_t>(from);
+    constexpr auto most = static_cast<std::uint64_t>(microseconds::max().count());
+    return microseconds(to > from ? static_cast<std::int64_t>(std::min(difference, most)) : 0);
 }
 
 std::vector<std::string> session_keys(std::string_view prefix)
