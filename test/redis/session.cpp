@@ -582,6 +582,25 @@ BOOST_AUTO_TEST_CASE(trying_without_a_server_is_unreachable_and_not_busy)
     BOOST_TEST(patient->holds());
 }
 
+// The next attempt follows a pause, which may be long.
+BOOST_AUTO_TEST_CASE(trying_without_a_server_does_not_wait_for_the_next_attempt_to_connect)
+{
+    const turnstile::test::closed_port nobody;
+    boost::asio::io_context context;
+    session s(context, undisturbed("redis://127.0.0.1:" + std::to_string(nobody.number())));
+    async_mutex mutex(s, "a");
+    // The first attempt and the second one follow each other at once.
+    for (int i = 0; i < 2; ++i)
+    {
+        attempt<> ready;
+        start(path::handler, context, ready, [&] { return s.async_ready(); });
+        BOOST_TEST(run_until(context, [&] { return ready.is_told(); }));
+    }
+    attempt<async_mutex::guard_type> lock;
+    start(path::handler, context, lock, [&] { return mutex.async_try_lock(); });
+    BOOST_TEST(lock.state() == make_error_code(errc::unreachable).message());
+}
+
 // During a session's first attempt to connect, a try waits for the outcome.
 BOOST_AUTO_TEST_CASE(trying_waits_for_the_first_attempt_to_connect)
 {
