@@ -18,6 +18,7 @@
 #include <cstdint>
 #include <exception>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <redis/protocol/names.hpp>
 #include <set>
@@ -545,6 +546,21 @@ BOOST_AUTO_TEST_CASE(a_refused_commit_releases_the_lock)
             co_await until_so([this] { return owner().empty(); });
         });
     BOOST_TEST(state().empty());
+}
+
+BOOST_AUTO_TEST_CASE(a_section_that_begins_after_the_end_of_its_monitor_is_aborted)
+{
+    auto former = std::make_unique<monitor>(session, "former");
+    auto late = former->async_with([](section&) {}, asio::deferred);
+    // The session knows the lock of the monitor from now on.
+    run([&]() -> task { co_await former->async_with([](section&) {}, asio::deferred); });
+    former.reset();
+    run(
+        [&]() -> task
+        {
+            const auto error = co_await error_of([&]() -> task { co_await std::move(late); });
+            BOOST_TEST(error == error_code(asio::error::operation_aborted));
+        });
 }
 
 BOOST_AUTO_TEST_CASE(a_condition_of_another_monitor_is_not_notified)
