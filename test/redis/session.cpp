@@ -374,6 +374,26 @@ BOOST_AUTO_TEST_CASE(a_condition_notifies_after_its_mutex_was_destroyed)
     }
 }
 
+BOOST_AUTO_TEST_CASE(a_wait_after_its_mutex_was_destroyed_releases_the_lock_and_is_aborted)
+{
+    const redis_server server;
+    boost::asio::io_context context;
+    session owner(context, undisturbed(server.url()));
+    auto mutex = std::make_unique<async_mutex>(owner, "a");
+    condition changed(*mutex, "c");
+    attempt<async_mutex::guard_type> guard;
+    start(path::handler, context, guard, [&] { return mutex->async_lock(); });
+    BOOST_REQUIRE(run_until(context, [&] { return guard.is_told(); }));
+    mutex.reset();
+    attempt<> wait;
+    start(path::handler, context, wait, [&] { return changed.async_wait(guard.value()); });
+    BOOST_TEST(run_until(context, [&] { return wait.is_told(); }));
+    BOOST_TEST(wait.state() == "aborted");
+    lock_client other(undisturbed(server.url()));
+    const auto next = other.lock("a");
+    BOOST_TEST(run_until(context, [&] { return next->is_told(); }));
+}
+
 // --- threads ------------------------------------------------------------------------------------
 
 BOOST_AUTO_TEST_CASE(a_guard_is_destroyed_on_another_thread)
