@@ -619,7 +619,7 @@ private:
 }  // namespace
 
 // Another thread may release a lock at the moment at which the destructor of the session has posted its end.
-BOOST_AUTO_TEST_CASE(a_release_during_the_end_of_the_session_completes)
+BOOST_AUTO_TEST_CASE(a_release_or_wait_during_the_end_of_the_session_completes)
 {
     const redis_server server;
     asio::io_context context;
@@ -628,9 +628,14 @@ BOOST_AUTO_TEST_CASE(a_release_during_the_end_of_the_session_completes)
                                        undisturbed(server.url()));
     async_mutex mutex(*s, "a");
     async_semaphore semaphore(*s, "b", 5);
+    async_mutex conditional(*s, "c");
+    turnstile::redis::condition condition(conditional, "d");
     guard_attempt guard;
+    guard_attempt waiting_guard;
     start(path::handler, context, guard, [&] { return mutex.async_lock(); });
     BOOST_REQUIRE(end_of(context, guard) == "done");
+    start(path::handler, context, waiting_guard, [&] { return conditional.async_lock(); });
+    BOOST_REQUIRE(end_of(context, waiting_guard) == "done");
     attempt<async_semaphore::permit_type> permit;
     start(path::handler, context, permit, [&] { return semaphore.async_acquire(3); });
     BOOST_REQUIRE(end_of(context, permit) == "done");
@@ -639,6 +644,7 @@ BOOST_AUTO_TEST_CASE(a_release_during_the_end_of_the_session_completes)
     attempt<> release;
     attempt<> partial_release;
     attempt<> last_release;
+    attempt<> wait;
     interruption = [&]
     {
         turnstile::test::launch(path::handler, context.get_executor(), release,
@@ -647,12 +653,15 @@ BOOST_AUTO_TEST_CASE(a_release_during_the_end_of_the_session_completes)
                                 [&] { return part.async_release(); });
         turnstile::test::launch(path::handler, context.get_executor(), last_release,
                                 [&] { return permit.value().async_release(); });
+        turnstile::test::launch(path::handler, context.get_executor(), wait,
+                                [&] { return condition.async_wait(waiting_guard.value()); });
     };
     s.reset();
     BOOST_TEST(!interruption);
     BOOST_TEST(end_of(context, release) == "the session is closed");
     BOOST_TEST(end_of(context, partial_release) == "the session is closed");
     BOOST_TEST(end_of(context, last_release) == "the session is closed");
+    BOOST_TEST(end_of(context, wait) == "the session is closed");
 }
 
 namespace {
