@@ -32,6 +32,9 @@ constexpr bool counts_allocations = TURNSTILE_TEST_COUNTS_ALLOCATIONS == 1;
 
 inline std::atomic<std::size_t> heap_allocations{0};
 
+/// The number of allocated blocks that were not freed.
+inline std::atomic<std::size_t> heap_blocks{0};
+
 constexpr std::size_t unlimited = std::numeric_limits<std::size_t>::max();
 
 /// The number of allocations until one fails.
@@ -57,8 +60,18 @@ inline void* allocate(std::size_t size, std::size_t alignment)
     }
     const std::size_t rounded = (size + alignment - 1) / alignment * alignment;
     if (void* p = std::aligned_alloc(alignment, std::max(rounded, alignment)))
+    {
+        heap_blocks.fetch_add(1, std::memory_order_relaxed);
         return p;
+    }
     throw std::bad_alloc();
+}
+
+inline void deallocate(void* p) noexcept
+{
+    if (p != nullptr)
+        heap_blocks.fetch_sub(1, std::memory_order_relaxed);
+    std::free(p);
 }
 
 }  // namespace turnstile::test
@@ -78,23 +91,23 @@ inline void* allocate(std::size_t size, std::size_t alignment)
 
 [[gnu::noinline]] void operator delete(void* p) noexcept
 {
-    std::free(p);
+    turnstile::test::deallocate(p);
 }
 
 [[gnu::noinline]] void operator delete(void* p, std::size_t /*size*/) noexcept
 {
-    std::free(p);
+    turnstile::test::deallocate(p);
 }
 
 [[gnu::noinline]] void operator delete(void* p, std::align_val_t /*alignment*/) noexcept
 {
-    std::free(p);
+    turnstile::test::deallocate(p);
 }
 
 [[gnu::noinline]] void operator delete(void* p, std::size_t /*size*/,
                                        std::align_val_t /*alignment*/) noexcept
 {
-    std::free(p);
+    turnstile::test::deallocate(p);
 }
 
 // NOLINTEND(misc-definitions-in-headers)
