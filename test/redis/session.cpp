@@ -300,6 +300,27 @@ BOOST_AUTO_TEST_CASE(close_before_the_first_connection)
     BOOST_TEST(waiter->result() == closed);
 }
 
+BOOST_AUTO_TEST_CASE(close_and_destruction_end_the_wait_for_the_first_connection)
+{
+    // The session begins to connect when all of this is posted.
+    for (const bool closes : {true, false})
+    {
+        boost::asio::io_context context;
+        auto owner = std::make_unique<session>(context, undisturbed("redis://127.0.0.1:1"));
+        attempt<> ready;
+        attempt<> close;
+        turnstile::test::launch(path::handler, context.get_executor(), ready,
+                                [&] { return owner->async_ready(); });
+        if (closes)
+            turnstile::test::launch(path::handler, context.get_executor(), close,
+                                    [&] { return owner->async_close(); });
+        else
+            owner.reset();
+        BOOST_TEST(run_until(context, [&] { return ready.is_told(); }));
+        BOOST_TEST(ready.state() == (closes ? closed : "aborted"));
+    }
+}
+
 BOOST_AUTO_TEST_CASE(destroying_a_session_aborts_waiters_and_abandons_locks)
 {
     const redis_server server;
