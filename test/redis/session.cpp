@@ -321,6 +321,33 @@ BOOST_AUTO_TEST_CASE(close_and_destruction_end_the_wait_for_the_first_connection
     }
 }
 
+// Otherwise, the notification would be lost.
+BOOST_AUTO_TEST_CASE(the_notification_of_a_holder_whose_session_closes_passes_to_the_next_waiter)
+{
+    const redis_server server;
+    boost::asio::io_context context;
+    session former(context, undisturbed(server.url()));
+    session latter(context, undisturbed(server.url()));
+    async_mutex mutexes[] = {async_mutex(former, "a"), async_mutex(latter, "a")};
+    condition conditions[] = {condition(mutexes[0], "c"), condition(mutexes[1], "c")};
+    attempt<async_mutex::guard_type> guards[2];
+    attempt<> waits[2];
+    for (int i = 0; i < 2; ++i)
+    {
+        start(path::handler, context, guards[i], [&] { return mutexes[i].async_lock(); });
+        BOOST_REQUIRE(run_until(context, [&] { return guards[i].is_told(); }));
+        start(path::handler, context, waits[i],
+              [&] { return conditions[i].async_wait(guards[i].value()); });
+    }
+    // The first one has waited since the second one was granted the lock.
+    conditions[1].notify_one();
+    BOOST_REQUIRE(run_until(context, [&] { return waits[0].is_told(); }));
+    attempt<> close;
+    start(path::handler, context, close, [&] { return former.async_close(); });
+    BOOST_TEST(run_until(context, [&] { return waits[1].is_told(); }));
+    BOOST_TEST(waits[1].state() == "done");
+}
+
 BOOST_AUTO_TEST_CASE(destroying_a_session_aborts_waiters_and_abandons_locks)
 {
     const redis_server server;
