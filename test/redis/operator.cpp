@@ -16,6 +16,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <redis/protocol/names.hpp>
 #include <redis/session/directory_answers.hpp>
 #include <redis/session/inspection.hpp>
@@ -33,6 +34,7 @@
 #include <turnstile/redis/async_mutex.hpp>
 #include <turnstile/redis/async_semaphore.hpp>
 #include <turnstile/redis/error.hpp>
+#include <turnstile/redis/lease_clock.hpp>
 #include <turnstile/redis/lock_status.hpp>
 #include <turnstile/redis/monitor.hpp>
 #include <turnstile/redis/semaphore_directory.hpp>
@@ -633,6 +635,56 @@ BOOST_AUTO_TEST_CASE(a_permit_is_lost_if_a_lost_one_is_merged_into_it)
         BOOST_TEST(!kept.valid());
         co_await asio::post(asio::use_awaitable);
         BOOST_TEST(kept_is_lost);
+    };
+    run(body);
+}
+
+BOOST_AUTO_TEST_CASE(an_upgraded_guard_is_lost_with_its_hold_from_before_the_upgrade)
+{
+    shared_mutex catalogue(s, "catalogue");
+    const auto body = [&]() -> asio::awaitable<void>
+    {
+        auto upgradable = co_await catalogue.async_lock_upgrade();
+        const std::uint64_t former = upgradable.fencing_token();
+        const auto writer = co_await catalogue.async_upgrade(upgradable);
+        BOOST_TEST(writer.valid());
+        BOOST_TEST((writer.expires_at() > turnstile::redis::lease_clock::now()));
+        bool is_lost = false;
+        writer.lost().assign([&](asio::cancellation_type) { is_lost = true; });
+        BOOST_TEST(co_await catalogue.async_break(former) == 1U);
+        while (!is_lost)
+            co_await asio::post(asio::use_awaitable);
+        BOOST_TEST(!writer.valid());
+        BOOST_TEST((writer.expires_at() == turnstile::redis::lease_clock::time_point()));
+    };
+    run(body);
+}
+
+BOOST_AUTO_TEST_CASE(an_upgrade_fails_if_the_hold_from_before_is_lost_meanwhile)
+{
+    shared_mutex catalogue(s, "catalogue");
+    lock_client office(undisturbed(server.url()));
+    const auto reader = office.read("catalogue");
+    BOOST_TEST(reader->result() == "held");
+    const auto body = [&]() -> asio::awaitable<void>
+    {
+        auto upgradable = co_await catalogue.async_lock_upgrade();
+        const std::uint64_t former = upgradable.fencing_token();
+        bool is_lost = false;
+        upgradable.lost().assign([&](asio::cancellation_type) { is_lost = true; });
+        std::optional<error_code> upgrade;
+        catalogue.async_upgrade(upgradable,
+                                [&](const error_code& error, const auto&) { upgrade = error; });
+        BOOST_TEST(until([&] { return queued("shared_mutex", "catalogue") == 1; }));
+        BOOST_TEST(co_await catalogue.async_break(former) == 1U);
+        while (!is_lost)
+            co_await asio::post(asio::use_awaitable);
+        reader->drop();
+        while (!upgrade)
+            co_await asio::post(asio::use_awaitable);
+        BOOST_TEST((*upgrade == turnstile::errc::lost));
+        // The units of the upgrade are free again.
+        co_await catalogue.async_lock();
     };
     run(body);
 }
