@@ -142,7 +142,7 @@ public:
         case errc::wrong_object:
             return "the guard or permit belongs to another object";
         case errc::lost:
-            return "the lock, permit or job was lost while it was held";
+            return "the lock was lost while it was held";
         case errc::no_participants:
             return "every participant has left the barrier";
         case errc::duplicate:

@@ -154,10 +154,9 @@ public:
      *
      * A time of the clock that measures leases, for Redis `redis::lease_clock`. Each renewal moves
      * it forward. The margin before the end of the lease is already subtracted. So the lease covers
-     * work that ends before this time, even if the server stays out of reach. The lease ends earlier
-     * only if the server loses its memory, its clock is set forward, or an operator breaks the lock.
-     * If the guard is empty or has lost its lock, the result is the default time point, which is in
-     * the past.
+     * work that ends before this time, even if the server stays out of reach. Only a server that
+     * loses its memory or whose clock is set forward, or an operator, can end the lease earlier. If
+     * the guard is empty or has lost its lock, the result is the default time point, in the past.
      */
     [[nodiscard]] auto expires_at() const noexcept
         requires requires(const grant_type& g) { g.expires_at(); }
