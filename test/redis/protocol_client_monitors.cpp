@@ -220,6 +220,9 @@ BOOST_AUTO_TEST_CASE(a_state_of_another_kind_is_a_failure)
     client.receive(client.grant(id, client.first_fence, 4s));
     client.answer(client.say(driven_client::status::wrong_type));
     BOOST_TEST((client.only<failed>().reason == attempt_failure::wrong_type));
+    // The keys of the lock are in order. Without this command, it stays granted until the claim lease ends.
+    BOOST_TEST_REQUIRE(client.sent() == "cancel");
+    client.answer(client.say(driven_client::status::cancelled));
     BOOST_TEST(client.machine.attempt_count() == 0U);
 }
 

@@ -279,7 +279,12 @@ void protocol_client::on_renew(attempt& it, script_answer& answer)
     if (answer.status == status::own)
         return on_grant(it, std::move(renewed), false);
     if (const auto why = unusable(answer.status))
-        return end_with(it, *why);
+    {
+        // The server has granted the lock. Perhaps the keys of the lock are in order, and only its state is not.
+        report_failure(it, *why, {});
+        it.ending.has_failed = true;
+        return withdraw(it);
+    }
     const lock_id lock = it.lock;
     rejoin(it);
     // The server considered this client unresponsive when the grant ended, and may have dropped its other waiters.
