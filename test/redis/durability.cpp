@@ -5,30 +5,41 @@
 // Grants that count only after replicas have acknowledged them.
 
 #include <boost/asio/error.hpp>
+#include <boost/asio/io_context.hpp>
 #include <boost/test/unit_test.hpp>
 #include <chrono>
+#include <cstddef>
 #include <memory>
 #include <string>
+#include <support/attempt.hpp>
 #include <support/lock_client.hpp>
 #include <support/lock_view.hpp>
 #include <support/pool_view.hpp>
 #include <support/redis_server.hpp>
+#include <support/start.hpp>
 #include <support/tcp_proxy.hpp>
 #include <turnstile/redis/async_mutex.hpp>
 #include <turnstile/redis/error.hpp>
+#include <turnstile/redis/session.hpp>
 
 namespace {
 
 using namespace std::chrono_literals;
 using turnstile::error_code;
+using turnstile::redis::async_mutex;
 using turnstile::redis::config;
 using turnstile::redis::errc;
 using turnstile::redis::mutex_options;
+using turnstile::redis::session;
+using turnstile::test::attempt;
+using turnstile::test::drain;
 using turnstile::test::lock_client;
 using turnstile::test::lock_view;
 using turnstile::test::never_within;
+using turnstile::test::path;
 using turnstile::test::pool_view;
 using turnstile::test::redis_server;
+using turnstile::test::start;
 using turnstile::test::tcp_proxy;
 using turnstile::test::until;
 
@@ -110,6 +121,35 @@ BOOST_AUTO_TEST_CASE(a_grant_that_no_replica_acknowledges_is_released)
     BOOST_TEST(lock_view(server, "a").number("fence") != 0U);
     // The lock is released at once, and not by the expiry of its lease.
     BOOST_TEST(lock_view(server, "a").owner() == "");
+}
+
+BOOST_AUTO_TEST_CASE(a_grant_that_is_lost_while_it_waits_for_a_replica_is_not_delivered)
+{
+    const deployment d;
+    boost::asio::io_context context;
+    session owner(context, patient(d.master.url()));
+    async_mutex mutex(owner, "a", mutex_options().durability(1, 1h));
+    d.replica.pause();
+    attempt<async_mutex::guard_type> lock;
+    attempt<std::size_t> removal;
+    start(path::handler, context, lock, [&] { return mutex.async_lock(); });
+    const auto run_until = [&](const auto& condition)
+    {
+        return until(
+            [&]
+            {
+                drain(context);
+                return condition();
+            });
+    };
+    BOOST_TEST(run_until([&] { return !lock_view(d.master, "a").owner().empty(); }));
+    start(path::handler, context, removal, [&] { return mutex.async_break(); });
+    BOOST_TEST(run_until([&] { return lock.is_told(); }));
+    BOOST_TEST(lock.state() == not_replicated);
+    // Nothing keeps the context running for the time that replicas may take.
+    attempt<> close;
+    start(path::handler, context, close, [&] { return owner.async_close(); });
+    BOOST_TEST(run_until([&] { return close.is_told() && context.stopped(); }));
 }
 
 BOOST_AUTO_TEST_CASE(one_replica_is_not_two)
