@@ -442,6 +442,45 @@ BOOST_AUTO_TEST_CASE(a_wait_after_its_mutex_was_destroyed_releases_the_lock_and_
     BOOST_TEST(run_until(context, [&] { return next->is_told(); }));
 }
 
+// The client does not send the number of the remaining units if it has to release them, or has lost them.
+BOOST_AUTO_TEST_CASE(a_partial_release_without_a_connection_ends_with_the_rest)
+{
+    const redis_server server;
+    tcp_proxy proxy(server.port());
+    boost::asio::io_context context;
+    session owner(context, undisturbed(proxy.url()));
+    lock_client other(undisturbed(server.url()));
+    other.size("a", 3);
+    std::unique_ptr<turnstile::test::candidate> rival;
+    for (const bool is_lost : {false, true})
+    {
+        async_semaphore semaphore(owner, "a", 3);
+        attempt<async_semaphore::permit_type> permit;
+        start(path::handler, context, permit, [&] { return semaphore.async_acquire(3); });
+        BOOST_REQUIRE(run_until(context, [&] { return permit.is_told(); }));
+        auto part = permit.value().split(1);
+        proxy.refuse(true);
+        proxy.cut();
+        BOOST_TEST(run_until(context, [&] { return !owner.metrics().connected; }));
+        attempt<> partial;
+        attempt<> rest;
+        start(path::handler, context, partial, [&] { return part.async_release(); });
+        if (is_lost)
+        {
+            server.run({"FLUSHALL"});
+            rival = other.acquire("a", 3);
+            BOOST_REQUIRE(rival->result() == "held");
+        }
+        else
+        {
+            start(path::handler, context, rest, [&] { return permit.value().async_release(); });
+        }
+        proxy.refuse(false);
+        BOOST_TEST(run_until(context, [&] { return partial.is_told(); }));
+        BOOST_TEST(partial.state() == (is_lost ? "lost" : "done"));
+    }
+}
+
 // --- threads ------------------------------------------------------------------------------------
 
 BOOST_AUTO_TEST_CASE(a_guard_is_destroyed_on_another_thread)
