@@ -451,6 +451,7 @@ BOOST_DATA_TEST_CASE(a_destroyed_session_completes_its_operations,
     async_mutex held(*s, "b");
     turnstile::redis::semaphore_directory directory(*s, "c");
     async_mutex kept(*s, "e");
+    async_semaphore units(*s, "f", 1);
     guard_attempt holder;
     guard_attempt keeper;
     start(path::handler, context, holder, [&] { return held.async_lock(); });
@@ -467,6 +468,7 @@ BOOST_DATA_TEST_CASE(a_destroyed_session_completes_its_operations,
     attempt<std::size_t> removal;
     attempt<turnstile::redis::semaphore_answer> creation;
     attempt<turnstile::redis::semaphore_page> list;
+    attempt<std::ptrdiff_t> available;
     attempt<> close;
     start(path::handler, context, lock, [&] { return mutex.async_lock(); });
     start(path::handler, context, release, [&] { return holder.value().async_unlock(); });
@@ -475,6 +477,7 @@ BOOST_DATA_TEST_CASE(a_destroyed_session_completes_its_operations,
     start(path::handler, context, removal, [&] { return mutex.async_break(); });
     start(path::handler, context, creation, [&] { return directory.async_create("d", 1); });
     start(path::handler, context, list, [&] { return directory.async_list("", 10); });
+    start(path::handler, context, available, [&] { return units.async_available(); });
     if (closes)
         start(path::handler, context, close, [&] { return s->async_close(); });
     s.reset();
@@ -491,6 +494,7 @@ BOOST_DATA_TEST_CASE(a_destroyed_session_completes_its_operations,
     BOOST_TEST(end_of(context, removal) == unknown);
     BOOST_TEST(end_of(context, creation) == unknown);
     BOOST_TEST(end_of(context, list) == unknown);
+    BOOST_TEST(end_of(context, available) == (closes ? unknown : "aborted"));
     BOOST_TEST(end_of(context, close) == (closes ? "aborted" : "idle"));
     BOOST_TEST(!keeper.value().valid());
 }
