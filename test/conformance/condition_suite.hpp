@@ -564,6 +564,25 @@ TURNSTILE_CONDITION_TEST(the_wait_for_the_lock_after_a_notification_cannot_be_ca
     BOOST_TEST(t.told == "A");
 }
 
+TURNSTILE_CONDITION_TEST(
+    a_notified_waiter_that_is_cancelled_while_it_waits_for_the_lock_is_not_aborted)
+{
+    turnstile::test::condition_test<Provider> t;
+    boost::asio::cancellation_signal signal;
+    t.run(
+        [&]() -> typename decltype(t)::task
+        {
+            co_await t.spawn_and_settle(t.sleep('a'), signal.slot());
+            auto guard = co_await t.mutex.async_lock();
+            co_await t.changed.async_notify_one();
+            co_await t.provider.settle();
+            signal.emit(boost::asio::cancellation_type::terminal);
+            co_await t.provider.settle();
+            co_await guard.async_unlock();
+        });
+    BOOST_TEST(t.told == "a");
+}
+
 TURNSTILE_CONDITION_TEST(a_cancelled_waiter_loses_no_notification)
 {
     turnstile::test::condition_test<Provider> t;
