@@ -8,6 +8,7 @@
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/bind_executor.hpp>
+#include <boost/asio/error.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/use_future.hpp>
 #include <boost/describe/class.hpp>
@@ -487,6 +488,24 @@ BOOST_AUTO_TEST_CASE(a_drain_continues_after_its_queue_is_destroyed)
         removed = brief.async_drain(use_future);
     }
     BOOST_TEST(removed.get() == 600U);
+}
+
+BOOST_AUTO_TEST_CASE(a_job_is_finished_after_its_queue_was_destroyed_and_no_other_is_granted)
+{
+    const auto other = connect();
+    auto brief = std::make_unique<redis::job_queue<std::string>>(*other, "q");
+    for (const char* payload : {"a", "b"})
+        queue.async_push(payload, use_future).get();
+    auto job = brief->async_next(use_future).get();
+    brief.reset();
+    BOOST_TEST((error_of(job.async_finish_and_next(as_tuple(use_future))) ==
+                error_code(boost::asio::error::operation_aborted)));
+    BOOST_TEST(turnstile::test::until(
+        [&]
+        {
+            const auto counts = queue.async_counts(use_future).get();
+            return counts.waiting == 1 && counts.active == 0;
+        }));
 }
 
 BOOST_AUTO_TEST_CASE(keys_of_other_programs_are_refused)
