@@ -365,11 +365,13 @@ BOOST_AUTO_TEST_CASE(removal_ends_waits_and_permits)
     BOOST_TEST(value("a") == 4);
 }
 
-BOOST_AUTO_TEST_CASE(missing_semaphore_is_neither_inspected_nor_broken)
+BOOST_AUTO_TEST_CASE(missing_semaphore_is_neither_inspected_nor_broken_nor_changed)
 {
     const auto missing = directory.find("a");
     BOOST_TEST((std::get<0>(missing->async_inspect(as_result).get()) == errc::no_such_object));
     BOOST_TEST((std::get<0>(missing->async_break(as_result).get()) == errc::no_such_object));
+    BOOST_TEST((std::get<0>(missing->async_available(as_result).get()) == errc::no_such_object));
+    BOOST_TEST((std::get<0>(missing->async_release(1, as_result).get()) == errc::no_such_object));
 }
 
 BOOST_AUTO_TEST_CASE(newcomer_does_not_overtake_a_waiter)

@@ -176,6 +176,7 @@ BOOST_AUTO_TEST_CASE(ready_reports_a_wrong_password)
     settings.password = "wrong-and-secret";
     lock_client client(settings);
     BOOST_TEST(client.ready() == make_error_code(errc::wrong_credentials));
+    BOOST_TEST(client.ping() == make_error_code(errc::wrong_credentials));
     BOOST_TEST(!contains(client.log(), "secret"));
     BOOST_TEST(contains(client.log(), "WRONGPASS"), client.log());
 }
