@@ -103,7 +103,7 @@ void self_test::take_server(const std::string& info)
     std::string mode = info_field(info, "redis_mode");
     if (mode.empty())
         mode = info_field(info, "server_mode");
-    greeted_ = is_supported(server_.version) && mode != "cluster" && mode != "sentinel";
+    greeted_ = is_supported(server_.version);
     if (mode == "sentinel")
         fail({errc::invalid_config,
               "the server is a sentinel; use redis+sentinel:// and the name of the master"});
