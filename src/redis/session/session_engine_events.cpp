@@ -145,8 +145,6 @@ void session_engine::connected(std::uint64_t incarnation, const server_info& ser
     jobs_.connected(incarnation, is_other_server_);
     complete_ready({});
     perform();
-    if (replicas_)
-        replicas_->proceed();
 }
 
 void session_engine::disconnected(error_code why)
