@@ -59,8 +59,6 @@ gate_engine::gate_engine(const boost::asio::any_io_executor& strand, connection&
 
 void gate_engine::start(const operation& what, error_code obstacle, bool is_hopeless)
 {
-    if (what->cancelled)
-        return;
     gate_handle& gate = *what->gate;
     if (gate.forgotten)
         return finish(what, boost::asio::error::operation_aborted, 0);
@@ -93,9 +91,8 @@ void gate_engine::start(const operation& what, error_code obstacle, bool is_hope
 
 void gate_engine::cancel(const operation& what)
 {
-    what->cancelled = true;
     if (what->request == 0)
-        return finish(what, boost::asio::error::operation_aborted, 0);
+        return;
     client_.cancel(boot_time(), what->request);
     perform();
 }

@@ -81,8 +81,6 @@ struct gate_operation_state
     completion<error_code, std::int64_t> done;
     /// The request in progress; 0 before and afterwards.
     gate_request_id request = 0;
-    /// Whether the operation was cancelled, perhaps before it began.
-    bool cancelled = false;
     /// Whether the time limit is over, and the error to complete with.
     bool is_too_late = false;
     error_code too_late;

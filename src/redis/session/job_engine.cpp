@@ -77,7 +77,7 @@ void job_engine::next(const std::shared_ptr<waiting_worker>& worker, error_code 
         return fail(worker, turnstile::errc::lost);
     if (obstacle)
         return fail(worker, obstacle);
-    if (worker->queue->forgotten || worker->cancelled)
+    if (worker->queue->forgotten)
     {
         if (former)
             end(former, attempt_end::finished, {}, nullptr);
@@ -91,7 +91,6 @@ void job_engine::next(const std::shared_ptr<waiting_worker>& worker, error_code 
 
 void job_engine::cancel(const std::shared_ptr<waiting_worker>& worker)
 {
-    worker->cancelled = true;
     if (worker->request == 0)
         return;
     client_.cancel(boot_time(), worker->request);

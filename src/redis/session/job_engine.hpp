@@ -128,7 +128,6 @@ struct waiting_worker
     std::shared_ptr<revocable_executor> executor;
     completion<error_code, job_hold> done;
     job_request_id request = 0;
-    bool cancelled = false;
 };
 
 /// A call to a queue, or the end of an attempt.

@@ -78,8 +78,6 @@ void session_engine::start_operation(const std::shared_ptr<lock_operation>& oper
 {
     if (operation->releases)
         return wait_on(operation);
-    if (operation->cancelled)
-        return;
     lock_handle& lock = *operation->lock;
     if (is_closed_)
         return finish(operation, errc::session_closed, grant());
@@ -134,7 +132,7 @@ void session_engine::wait_on(const std::shared_ptr<lock_operation>& operation)
         operation->condition->waits.insert(operation->attempt);
     }
     // A wait for a predicate waits several times, and its condition may be destroyed in between.
-    if (operation->attempt != 0 && (operation->cancelled || operation->condition->forgotten))
+    if (operation->attempt != 0 && operation->condition->forgotten)
         cancel(operation);
     else if (const auto limit = operation->limit; operation->attempt != 0 && limit)
         set_limit(operation, *limit);
@@ -170,18 +168,11 @@ void session_engine::set_limit(const std::shared_ptr<lock_operation>& operation,
 
 void session_engine::cancel(const std::shared_ptr<lock_operation>& operation)
 {
-    operation->cancelled = true;
-    if (operation->condition)
-    {
-        operation->aborted = true;
-        end_wait(operation);
-        return perform();
-    }
-    const error_code aborted = boost::asio::error::operation_aborted;
-    if (operation->attempt == 0)
-        finish(operation, aborted, grant());
-    else
-        withdraw(operation, aborted);
+    if (!operation->condition)
+        return withdraw(operation, boost::asio::error::operation_aborted);
+    operation->aborted = true;
+    end_wait(operation);
+    perform();
 }
 
 /// Cancels an attempt. Its operation completes with @p error, at once or with the server's answer.

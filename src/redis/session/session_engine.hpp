@@ -78,8 +78,6 @@ struct lock_operation
     /// The grant that waits for replicas.
     std::shared_ptr<held_lock> granted;
     std::unique_ptr<boost::asio::steady_timer> replica_timer;
-    /// Whether the operation was cancelled, perhaps before it began.
-    bool cancelled = false;
     std::unique_ptr<boost::asio::steady_timer> timer;
 };
 
