@@ -684,7 +684,7 @@ BOOST_AUTO_TEST_CASE(an_upgrade_fails_if_the_hold_from_before_is_lost_meanwhile)
             co_await asio::post(asio::use_awaitable);
         BOOST_TEST((*upgrade == turnstile::errc::lost));
         // The units of the upgrade are free again.
-        co_await catalogue.async_lock();
+        std::ignore = co_await catalogue.async_lock();
     };
     run(body);
 }

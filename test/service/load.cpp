@@ -32,7 +32,6 @@ using turnstile::test::listed;
 using turnstile::test::request_text;
 using turnstile::test::scaled;
 using turnstile::test::server_process;
-using turnstile::test::site;
 using turnstile::test::up;
 
 namespace {
