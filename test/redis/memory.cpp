@@ -138,48 +138,25 @@ BOOST_AUTO_TEST_CASE(the_destruction_of_an_idle_queue_does_not_copy_the_waits_of
                      *boost::unit_test::enable_if<counts_allocations>())
 {
     constexpr std::size_t workers = 1000;
-    const turnstile::test::redis_server server;
-    asio::io_context context;
-    turnstile::redis::session session(context, turnstile::test::undisturbed(server.url()));
-    const auto ping = [&]
-    {
-        turnstile::test::attempt<> done;
-        turnstile::test::start(turnstile::test::path::handler, context, done,
-                               [&] { return session.async_ping(); });
-        BOOST_TEST_REQUIRE(until(
-            [&]
-            {
-                drain(context);
-                return done.is_told();
-            }));
-    };
-    turnstile::redis::job_queue<std::string> busy(session, "busy");
+    scene it;
+    const auto ping = [&] { it.result_of([&] { return it.session.async_ping(); }); };
+    redis::job_queue<std::string> busy(it.session, "busy");
     for (std::size_t i = 0; i < workers; ++i)
         busy.async_next([](auto...) {});
     BOOST_TEST_REQUIRE(until(
         [&]
         {
-            drain(context);
-            return server.cli({"ZCARD", server.cli({"KEYS", "*{idle}"})}) ==
+            drain(it.context);
+            return it.server.cli({"ZCARD", it.server.cli({"KEYS", "*{idle}"})}) ==
                    std::to_string(workers);
         }));
     // The answers to the workers have arrived before that to the ping.
     ping();
     for (const bool was_used : {false, true})
     {
-        auto idle = std::make_unique<turnstile::redis::job_queue<std::string>>(session, "idle");
+        auto idle = std::make_unique<redis::job_queue<std::string>>(it.session, "idle");
         if (was_used)
-        {
-            turnstile::test::attempt<turnstile::job_id> pushed;
-            turnstile::test::start(turnstile::test::path::handler, context, pushed,
-                                   [&] { return idle->async_push("a"); });
-            BOOST_TEST_REQUIRE(until(
-                [&]
-                {
-                    drain(context);
-                    return pushed.is_told();
-                }));
-        }
+            it.result_of<turnstile::job_id>([&] { return idle->async_push("a"); });
         const std::size_t before = heap_allocations;
         idle.reset();
         ping();
