@@ -121,21 +121,22 @@ void session_engine::wait_on(const std::shared_ptr<lock_operation>& operation)
         boot_time(), held->attempt,
         commit_of(held->lock->id, is_aborted ? std::string() : operation->condition->key,
                   std::move(operation->changes)));
-    if (is_aborted)
-        finish(operation, boost::asio::error::operation_aborted, grant());
-    else if (operation->attempt == 0)
-        finish(operation, turnstile::errc::lost, grant());
+    if (operation->attempt == 0)
+    {
+        const error_code lost = turnstile::errc::lost;
+        finish(operation, is_aborted ? boost::asio::error::operation_aborted : lost, grant());
+    }
     else
     {
         waiting_.emplace(operation->attempt, operation);
         operation->lock->attempts.insert(operation->attempt);
         operation->condition->waits.insert(operation->attempt);
+        // A wait for a predicate waits several times, and its condition may be destroyed in between.
+        if (operation->condition->forgotten)
+            cancel(operation);
+        else if (operation->limit)
+            set_limit(operation, *operation->limit);
     }
-    // A wait for a predicate waits several times, and its condition may be destroyed in between.
-    if (operation->attempt != 0 && operation->condition->forgotten)
-        cancel(operation);
-    else if (const auto limit = operation->limit; operation->attempt != 0 && limit)
-        set_limit(operation, *limit);
     perform();
 }
 
