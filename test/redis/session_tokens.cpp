@@ -105,6 +105,10 @@ void cancel_waits(asio::cancellation_type type)
         // The acquire of the cancelled wait may have been sent already. Then the next command undoes it.
         BOOST_TEST(until([&] { return lock_view(server, "a").queued() == 3; }));
         for (auto& each : notifications)
+            each.emit(asio::cancellation_type::none);
+        co_await it.s.async_ping();
+        BOOST_TEST(aborted <= 1);
+        for (auto& each : notifications)
             each.emit(type);
         // A repeated or late cancellation has no effect.
         for (auto& each : notifications)

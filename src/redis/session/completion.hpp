@@ -78,12 +78,8 @@ public:
     {
         if (auto slot = boost::asio::get_associated_cancellation_slot(pending_->handler);
             slot.is_connected())
-            slot.assign(
-                [cancel](boost::asio::cancellation_type type)
-                {
-                    if (type != boost::asio::cancellation_type::none)
-                        cancel();
-                });
+            // any_completion_handler passes on no cancellation of type none.
+            slot.assign([cancel](boost::asio::cancellation_type) { cancel(); });
         pending_->cancel = std::move(cancel);
     }
 
