@@ -21,6 +21,7 @@
 #include <turnstile/redis/async_mutex.hpp>
 #include <turnstile/redis/error.hpp>
 #include <turnstile/redis/session.hpp>
+#include <vector>
 
 namespace {
 
@@ -235,6 +236,34 @@ BOOST_AUTO_TEST_CASE(acknowledgements_are_requested_again_over_the_next_connecti
     d.replica.resume();
     BOOST_TEST(holder->result() == "held");
     BOOST_TEST(lock_view(d.replica, "a").number("fence") == holder->fence());
+}
+
+BOOST_AUTO_TEST_CASE(replicas_of_another_server_do_not_count)
+{
+    const redis_server server;
+    const deployment d;
+    tcp_proxy proxy(server.port());
+    lock_client client(patient(proxy.url()));
+    client.choose("a", mutex_options().durability(1, 1s));
+    BOOST_TEST(client.ready() == error_code());
+    // The connection for acknowledgements begins with the first operation, and leads to the other server.
+    proxy.lead_to(d.master.port());
+    BOOST_TEST(client.lock("a")->result() == not_replicated);
+    const std::string connected = "for acknowledgements of replicas: connected to";
+    BOOST_TEST(until([&] { return client.log().find(connected) != std::string::npos; }));
+}
+
+BOOST_AUTO_TEST_CASE(a_closed_session_has_no_connection_for_acknowledgements)
+{
+    const deployment d;
+    lock_client client(patient(d.master.url()));
+    client.choose("a", mutex_options().durability(1, 60s));
+    const auto holder = client.lock("a");
+    BOOST_TEST(holder->result() == "held");
+    const std::vector<std::string> connections{"CLIENT", "LIST", "TYPE", "pubsub"};
+    BOOST_TEST(!d.master.cli(connections).empty());
+    BOOST_TEST(client.close() == error_code());
+    BOOST_TEST(until([&] { return d.master.cli(connections).empty(); }));
 }
 
 BOOST_AUTO_TEST_CASE(permits_and_shared_locks_are_delivered_when_the_replica_has_them)

@@ -8,6 +8,7 @@
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/deferred.hpp>
+#include <boost/asio/detached.hpp>
 #include <boost/asio/error.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/steady_timer.hpp>
@@ -625,6 +626,30 @@ BOOST_AUTO_TEST_CASE(a_wait_commits_and_returns_with_the_current_state)
     // The messages that granted the lock contained the state.
     BOOST_TEST(session.metrics().granted_by_message == 2U);
     BOOST_TEST(session.metrics().fetches == 0U);
+}
+
+BOOST_AUTO_TEST_CASE(closing_the_session_makes_the_outcome_of_a_wait_that_commits_unknown)
+{
+    run(
+        [this]() -> task
+        {
+            error_code told;
+            auto body = [&](section& s) -> task
+            {
+                s->parts = 7;
+                server.pause();
+                const auto never = [](const stock&) { return false; };
+                told = co_await error_of([&]() -> task { co_await s.async_wait(changed, never); });
+                throw system_error(told);
+            };
+            start([&]() -> task
+                  { co_await error_of([&]() -> task { co_await guarded.async_with(body); }); });
+            co_await until_so([this] { return session.metrics().releases == 1; });
+            session.async_close(asio::detached);
+            co_await until_so([&] { return !!told; });
+            BOOST_TEST(told == make_error_code(redis::errc::unknown_outcome));
+            server.resume();
+        });
 }
 
 BOOST_AUTO_TEST_CASE(an_unreadable_state_ends_the_wait)
