@@ -27,7 +27,7 @@ fi
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 
-# count NAME HEADER...: writes the million instructions for a source with these headers to the file NAME.
+# count NAME HEADER...: writes the instructions, in millions, for a source with these headers to the file NAME.
 count() {
   local log=$folder/${1//\//_}
   local name=$log.count

@@ -110,7 +110,7 @@ void measure_once(const redis_server& server, queue_program& program, int jobs, 
     program.ask("close");
 }
 
-/// The limits of a case for Turnstile.
+/// A case, and the bars for Turnstile.
 struct limit
 {
     std::string_view what;

@@ -287,7 +287,7 @@ public:
     [[nodiscard]] const std::vector<double>& samples() const { return samples_; }
 
 private:
-    /// Increases with each grant that was not immediate.
+    /// Increases with each grant that was not immediate, and with each nudge.
     [[nodiscard]] std::uint64_t waits() const
     {
         const redis::session_metrics m = to_->metrics();

@@ -274,7 +274,7 @@ inline peer_figures run_peer(const redis_server& server, const peer& who, const 
             turns, gap, percentile(hand_overs, 0.5), percentile(hand_overs, 0.99)};
 }
 
-/// A column of the results: how to read a figure from the measurements of a turn.
+/// A column of the results: how to read a figure from the measurements of a run.
 struct peer_metric
 {
     const char* name;

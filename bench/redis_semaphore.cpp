@@ -184,7 +184,7 @@ private:
             co_await pause(1ms);
     }
 
-    /// Who waits for something that is destroyed gives up.
+    /// Destroys the semaphore, which cancels its waiters.
     asio::awaitable<void> go_away(int left)
     {
         waiting_ = left;

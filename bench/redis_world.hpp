@@ -418,7 +418,7 @@ public:
 
     ~world()
     {
-        // Coroutines that a failure has left behind refer to what is gone: they must not go on.
+        // After a failure, suspended coroutines refer to destroyed objects, so they must not be resumed.
         if (has_failed_)
             return;
         run(

@@ -25,7 +25,7 @@
 // the slots. So units move between the semaphores, and their sum stays the number of slots.
 //
 // The permit is forgotten *after* the move. If the producer or consumer is cancelled, throws or crashes
-// before, the permit returns its unit.
+// before, the permit releases its unit.
 
 namespace examples::shop {
 

@@ -52,7 +52,7 @@ public:
         rows_[row].waits_since = tick;
     }
 
-    /// As note(), and the wait ends.
+    /// Like note(), but also ends the wait and counts a turn.
     void note_turn(std::size_t row, int tick, char symbol)
     {
         note(row, tick, symbol);

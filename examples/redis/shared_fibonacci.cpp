@@ -112,7 +112,7 @@ try
     app.add_option("--processes", processes, "Number of processes")
         ->check(examples::whole_number(1, 100, "as more would only wait"))
         ->capture_default_str();
-    app.add_option("--count", count, "Number of numbers that they append in total")
+    app.add_option("--count", count, "Count of the numbers that all processes append together")
         ->check(examples::whole_number(1, most_numbers, "as later numbers do not fit into 64 bits"))
         ->capture_default_str();
     app.add_flag("--no-mutex", no_mutex, "Without a lock: the list comes out wrong");

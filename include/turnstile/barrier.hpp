@@ -135,9 +135,9 @@ public:
     }
 
     /**
-     * @brief Leaves for good: this and all later rounds need one arrival less. Local only.
+     * @brief Drops out: the current round and all later ones need one arrival less. Local only.
      *
-     * If no other arrival is missing, the call ends the round, also if nobody waits.
+     * If no other arrival is missing, the call ends the round, even if nobody waits.
      *
      * @throws system_error with @ref errc::no_participants if all have dropped out.
      */

@@ -147,8 +147,8 @@ public:
             std::forward<CompletionToken>(token), detail::wait_for_limit(duration));
     }
 
-    /// @ref async_wait until a point in time of any clock for which Asio has timers. Completion
-    /// signature `void(error_code, std::cv_status)`.
+    /// @ref async_wait until a point in time of any clock that `boost::asio::basic_waitable_timer` accepts.
+    /// Completion signature `void(error_code, std::cv_status)`.
     template <class Clock, class Duration,
               boost::asio::completion_token_for<void(error_code, std::cv_status)> CompletionToken =
                   boost::asio::deferred_t>

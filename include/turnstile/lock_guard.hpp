@@ -167,8 +167,8 @@ public:
     /**
      * @brief Releases the lock at once. Local locks only.
      *
-     * The lock is granted to the first waiter, whose completion is posted. No waiter is resumed
-     * inside this call.
+     * If this makes the lock available to the first waiter, the waiter is granted it, and its
+     * completion is posted. No waiter is resumed inside this call.
      *
      * @throws system_error with @ref errc::empty_guard if the guard is empty, since the caller then
      *         wrongly believes that it holds the lock. The destructor and the assignment accept an

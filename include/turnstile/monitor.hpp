@@ -291,8 +291,8 @@ public:
                 std::forward<CompletionToken>(token), location);
         }
 
-        /// Like @ref async_wait_for, but until a point in time of any clock for which Asio has
-        /// timers.
+        /// Like @ref async_wait_for, but until a point in time of any clock that
+        /// `boost::asio::basic_waitable_timer` accepts.
         template <class Clock, class Duration, class Predicate,
                   boost::asio::completion_token_for<void(error_code, bool)> CompletionToken =
                       boost::asio::deferred_t>

@@ -17,7 +17,7 @@ namespace turnstile {
 
 namespace detail {
 
-/// The signs, out of '<', '=' and '>', for which a comparison is true; empty for other types.
+/// The results of a three-way comparison for which a standard comparison is true; empty for other types.
 template <class Compare>
 inline constexpr std::string_view signs_of{};
 

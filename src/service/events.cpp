@@ -302,7 +302,7 @@ void events::compare(const listed& found, std::uint64_t asked)
 {
     const auto [entry, is_new] = known_.try_emplace(found.name, known{found, asked});
     entry->second.is_seen = true;
-    // Readers receive a new semaphore with their first page if there was none yet.
+    // Readers that have received no page yet will receive a new semaphore with the first one.
     if (entry->second.event > asked || (is_new ? !knows_all_ : entry->second.state == found))
         return;
     const auto what = is_new ? happening::created : happening::changed;

@@ -219,7 +219,7 @@ awaitable<grant> memory_store::down(std::string_view name, const down_request& w
     if (units && !found->name.empty())
         co_return make_grant(found, wanted, waited);
     publish(*found, {.what = happening::left, .units = wanted.units, .waited = waited});
-    // A time-out is no error. Units without a grant are those of a removed semaphore.
+    // A time-out is no error. If units were granted, the semaphore was removed afterwards.
     if (error || units)
         ++counts_.withdrawn;
     if (found->name.empty())
@@ -340,7 +340,7 @@ memory_store::leases::iterator memory_store::find_permit(
     return found != leases_.end() && found->second.semaphore == semaphore ? found : leases_.end();
 }
 
-/// Makes the grant of a client. The semaphore has granted the units already.
+/// Makes the answer to a client to which the semaphore has granted units.
 grant memory_store::make_grant(const std::shared_ptr<semaphore_record>& semaphore,
                                const down_request& wanted, std::chrono::milliseconds waited)
 {

@@ -197,7 +197,7 @@ constexpr int most_interim_answers = 16;
 /// The longest head of an answer, in bytes.
 constexpr std::uint32_t longest_head = 64 * 1024;
 
-/// Whether the answer has a status 2xx.
+/// Sends a request. Returns whether the answer has a status 2xx.
 template <class Stream>
 awaitable<bool> post(Stream& stream, const std::string& text)
 {

@@ -332,7 +332,7 @@ awaitable<void> redis_store::report_waiter(std::string name, std::int64_t units)
 
 // --- results ------------------------------------------------------------------------------------
 
-/// Converts the answer to a change, and publishes the change if it was made.
+/// Converts the answer to a request for a change, and publishes the change if it was made.
 result redis_store::publish_result(error_code error, const semaphore_answer& answer, happening what,
                                    std::string_view reason) const
 {

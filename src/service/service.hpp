@@ -83,7 +83,7 @@ public:
     /// Answers the waiters. Afterwards `/readyz` fails.
     void close();
 
-    /// Makes sure that the snapshot is on the disk, if there is one, after the last answer.
+    /// To be called after the last answer: writes the snapshot through to the disk, if there is one.
     void sync();
 
 private:

@@ -154,7 +154,7 @@ snapshot::~snapshot()
 void snapshot::sync()
 {
     if (::fsync(file_) != 0)
-        throw failure("cannot bring it to the disk: " + reason());
+        throw failure("cannot write it to the disk: " + reason());
 }
 
 void snapshot::lock()

@@ -223,7 +223,7 @@ public:
     virtual awaitable<result> renew(std::string_view name, const std::string& permit,
                                     std::optional<std::chrono::milliseconds> lease) = 0;
 
-    /// Releases the permit with that fencing token, for an operator whose client is stuck.
+    /// Releases the permit with that fencing token, for an operator, if its client is stuck.
     virtual awaitable<result> free(std::string_view name, std::uint64_t token) = 0;
 
     /// Acquires units if they are available and there are no waiters. Ignores down_request::wait.

@@ -415,8 +415,8 @@ BOOST_AUTO_TEST_CASE(an_attempt_that_fails_for_lack_of_memory_leaves_the_lock_us
 
 namespace {
 
-/// Waits for a lock until now. An allocation fails after the timer has expired, and before its handler has
-/// run. Destroys the mutex. Returns whether there were that many allocations.
+/// Starts an attempt whose time limit is now. The allocation with this number fails, after the timer has expired
+/// and before its handler runs. Destroys the mutex. Returns whether there were that many allocations.
 bool wait_until_now_with_failing_allocation(std::size_t number)
 {
     asio::io_context context;

@@ -158,7 +158,7 @@ public:
         check();
     }
 
-    /// Everything is destroyed: no operation waits, and none has completed twice.
+    /// Checks, after everything is destroyed, that no operation waits and none has completed twice.
     void check_end() const
     {
         for (const acquisition& a : attempts_)

@@ -2,8 +2,8 @@
 // Distributed under the Boost Software License, Version 1.0.
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 
-// Tests how attempts at an async_semaphore wait, on one thread, with both ways to wait: order, time limits and
-// cancellation.
+// Tests the order, time limits and cancellation of attempts at an async_semaphore, on one thread, for handlers and
+// coroutines.
 
 #include <boost/test/unit_test.hpp>
 #include <chrono>

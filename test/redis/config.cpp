@@ -108,7 +108,7 @@ const std::vector<refused> refused_urls{
     {"redis://h?prefix=a%20b", "prefix: must have no white space or control characters"},
     {"redis://h?prefix=a%0ab", "prefix: must have no white space or control characters"},
     {"redis://h?prefix=a%7fb", "prefix: must have no white space or control characters"},
-    {"redis://h?prefix=a%00b", "prefix: must have no zero byte"},
+    {"redis://h?prefix=a%00b", "prefix: must not contain a zero byte"},
     {"redis://h?prefix={a}", "prefix: must have none of {}"},
     {"redis://h?prefix=a%", "prefix: a % must be followed by two hexadecimal digits"},
     {"redis://h?prefix=a%4", "prefix: a % must be followed by two hexadecimal digits"},

@@ -459,9 +459,9 @@ BOOST_AUTO_TEST_CASE(a_server_that_swallows_messages)
     const fake_server server([](const std::vector<std::string>& words)
                              { return answer_of(words, "7.0.0"); });
     connection_scene scene(config::from_url(server.url() + "?connect_timeout=4s"));
-    expect_failure(
-        scene, errc::missing_permission,
-        "a message to the own wake channel did not arrive; user 'default' may not listen to");
+    expect_failure(scene, errc::missing_permission,
+                   "a message to the session's own wake channel did not arrive; user 'default' may "
+                   "not listen to");
     scene.close();
 }
 

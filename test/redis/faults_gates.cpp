@@ -527,7 +527,7 @@ BOOST_AUTO_TEST_CASE(a_unit_of_an_event_passes_to_the_next_process_if_the_first_
     BOOST_TEST(last.result() == "done");
     BOOST_TEST(is_over);
 }
-// The test above fails if a signal counts as used before the receiver has confirmed it.
+// The test above fails if a set() counts as used before its waiter has confirmed the grant.
 
 // --- the server ---------------------------------------------------------------------------------
 

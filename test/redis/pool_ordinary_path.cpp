@@ -292,7 +292,7 @@ BOOST_AUTO_TEST_CASE(pool_calls_have_the_same_effects_with_and_without_the_ordin
                   ordinary += pools.ordinary();
                   in_full += pools.in_full();
               });
-    // Otherwise, the comparison would show nothing.
+    // Without calls of both kinds, the comparison would prove nothing.
     BOOST_TEST(ordinary > 0);
     BOOST_TEST(in_full > 0);
     BOOST_TEST_MESSAGE(ordinary << " calls were ordinary, " << in_full << " went on in full");

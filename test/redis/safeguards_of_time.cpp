@@ -21,7 +21,7 @@ namespace {
 
 using words = script_scene::words;
 
-/// The time from the first grant until c holds the lock. The client of c sends a nudge each 100 ms.
+/// The time from the first grant until c holds the lock. The client of c sends a nudge every 100 ms.
 std::chrono::milliseconds until_c_owns(script_scene& scene)
 {
     auto passed = 0ms;

@@ -50,8 +50,8 @@ BOOST_AUTO_TEST_CASE(a_slow_reader_receives_the_state_again)
     const server_process server({"--request-timeout", "600"});
     event_stream slow(server.address());
     slow.skip_state();
-    // These events have more bytes than the system stores for the connection and the server for
-    // all readers.
+    // These events need more bytes than the system's buffers of the connection and the server's buffer for all
+    // readers.
     change_often(server.address(), 8000);
     BOOST_TEST(ask(server.address(), "POST", "/semaphore", R"({"name":"end","value":1})").status ==
                200);

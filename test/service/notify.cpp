@@ -318,7 +318,7 @@ BOOST_AUTO_TEST_CASE(interim_answers_end_no_call)
     server.up();
     BOOST_TEST(server.notify(to.url(), R"(,"lease":600)").status == 202);
     const call got = to.take(interim + interim + "200 OK");
-    // The next call-back is accepted when this one is over.
+    // The next call-back is accepted when this one has ended.
     while (server.notify(to.url()).status != 202)
         std::this_thread::yield();
     const std::string permit = R"({"name":"a","permit":")" + member(got.body, "permit") + "\"}";
@@ -363,7 +363,7 @@ BOOST_AUTO_TEST_CASE(receiver_may_answer_with_a_long_head)
     server.up();
     BOOST_TEST(server.notify(to.url(), R"(,"lease":600)").status == 202);
     const call got = to.take("200 OK", "X-Long: " + std::string(32 * 1024, 'x') + "\r\n");
-    // The next call-back is accepted when this one is over.
+    // The next call-back is accepted when this one has ended.
     while (server.notify(to.url()).status != 202)
         std::this_thread::yield();
     const std::string permit = R"({"name":"a","permit":")" + member(got.body, "permit") + "\"}";
@@ -386,7 +386,7 @@ BOOST_AUTO_TEST_CASE(no_receiver_is_called_after_the_end_of_the_lease)
     // The receiver fails after its lease has ended, and the next client holds the unit.
     BOOST_TEST(next.receive().status == 200);
     BOOST_TEST(member(to.take("500 Internal Server Error").body, "event") == "granted");
-    // The next call-back is accepted when this one is over.
+    // The next call-back is accepted when this one has ended.
     do
         BOOST_TEST_REQUIRE(!to.has_calls());
     while (server.notify(to.url()).status != 202);
@@ -412,7 +412,7 @@ BOOST_AUTO_TEST_CASE(no_receiver_is_called_if_redis_answers_after_the_end_of_the
     other.up();
     // The lease has ended, and the next client holds the unit.
     BOOST_TEST(next.receive().status == 200);
-    // The next call-back is accepted when this one is over.
+    // The next call-back is accepted when this one has ended.
     while (server.notify(to.url()).status != 202)
         std::this_thread::yield();
     BOOST_TEST(!to.has_calls());

@@ -63,7 +63,7 @@ std::string text_of(const std::string& body, const std::string& name)
 {
     const std::string key = '"' + name + "\":\"";
     const std::size_t start = body.find(key);
-    // Not a check, because the threads of workers call this.
+    // Throws, because the threads of workers call this, and BOOST_TEST belongs to the main thread.
     if (start == std::string::npos)
         throw std::logic_error("no field " + name + " in " + body);
     return body.substr(start + key.size(), body.find('"', start + key.size()) - start - key.size());

@@ -92,7 +92,7 @@ public:
         exit_status();
     }
 
-    /// The exit status after the process has ended by itself; -1 if a signal ended it.
+    /// Waits until the process has ended, and returns its exit status; -1 if a signal ended it.
     int exit_status()
     {
         int status = 0;

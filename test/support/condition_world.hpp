@@ -436,7 +436,7 @@ private:
     {
         const bool holds = o.plan.level <= level_;
         if (!has_guard(o.who) || (mutex_ && model_.owner() != o.who))
-            BOOST_ERROR("a predicate was asked without the lock");
+            BOOST_ERROR("a predicate was evaluated without the lock");
         const bool woken = std::exchange(o.asked, true);
         const std::string reason = woken ? model_.fate_of(o.who) : std::string();
         if (woken)

@@ -23,7 +23,7 @@
 
 namespace turnstile::test {
 
-/// Replaces servers that are not available, with answers that the test chooses. Runs in its own thread.
+/// A server with answers that the test chooses, for kinds of servers that are not available. Runs in its own thread.
 class fake_server
 {
 public:

@@ -53,7 +53,7 @@ public:
     {
         return word(call("cancel", {"w:", worker + "/15000"}).at(0), 2);
     }
-    /// The results for the attempts.
+    /// Renews the attempts. Returns a result for each.
     words renew(const words& attempts, const std::string& progress = "")
     {
         words arguments{"w:", "15000"};

@@ -26,7 +26,7 @@ public:
     {
     }
 
-    /// Empty if there is no holder.
+    /// The id of the holder; empty if there is none.
     [[nodiscard]] std::string owner() const { return word("owner"); }
 
     /// A time or a number in the state; 0 if it is absent.

@@ -534,8 +534,8 @@ private:
     job_id last_id_ = 0;
     std::uint64_t last_token_ = 0;
     bool is_paused_ = false;
-    // The keys of the maps are the time at which a job becomes due, the token, and the id.
     waiting_jobs<T> waiting_;
+    // The keys are the time at which a job becomes due, the token, and the id.
     job_map<T> delayed_;
     job_map<T> active_;
     job_map<T> dead_;

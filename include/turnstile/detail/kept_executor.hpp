@@ -74,7 +74,7 @@ private:
     void watch()
     {
         // The plain executor of an io_context may outlive it, and the system executor has no state.
-        // A look at the context of the latter would start the threads of that. A moved-from executor may
+        // A query for the context of the system executor would start its threads. A moved-from executor may
         // still name its context.
         if (is_gone_ || std::is_same_v<Executor, boost::asio::system_executor> ||
             plain_context_of(executor_) != nullptr)

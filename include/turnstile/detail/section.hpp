@@ -225,8 +225,8 @@ run_section(Ownership owned, Body body, error_code refused)
         co_return std::move(*result);
 }
 
-/// Whether the ownership cannot be lost, and its release never waits. The release() of a lock_guard
-/// does not release the lock, but returns a token.
+/// Whether a guard or permit is local: it cannot be lost, and releasing it never waits. A lock_guard is
+/// recognized by its unlock(), because its release() returns a token.
 template <class Ownership>
 inline constexpr bool is_local =
     requires(Ownership& owned) { owned.unlock(); } || requires(Ownership& owned) {

@@ -126,8 +126,8 @@ private:
         }
         catch (...)
         {
-            // The timer may have expired, and withdraw the waiter on another thread. The caller may destroy the
-            // object meanwhile.
+            // The timer may have expired, and may be withdrawing the waiter on another thread. The caller may destroy
+            // the object meanwhile.
             base::request_.state().keep();
             keeps_state_ = true;
             timer_.cancel();
@@ -212,7 +212,7 @@ private:
     clock_type::duration duration_;
 };
 
-/// An absolute time limit, of any clock for which Asio has timers.
+/// An absolute time limit, of any clock that `boost::asio::basic_waitable_timer` accepts.
 template <class Clock>
 class wait_until_limit : public time_limit<Clock>
 {

@@ -374,7 +374,7 @@ protected:
         return false;
     }
 
-    /// Parks a waiter with a result at the end of the queue. The queue lock is held.
+    /// Parks a waiter that already has its result at the end of the queue. The queue lock is held.
     void pin(waiter& w) noexcept { push(parked_, w, waiter_stage::pinned); }
 
     void end_wait_in(waiter_list& list, waiter& w, outcome o, waiter_chain& ready) noexcept

@@ -47,9 +47,9 @@ using semaphore_options = mutex_options;
  * an @ref async_mutex. `permit.lost()` is triggered before another process can get the units.
  *
  * There are two ways to use a semaphore, and they may be combined. Permits limit how many processes do
- * something at once, and no unit is missing for longer than a lease. @ref async_take and @ref async_release
- * are the classic P/V operations: units have no holder, so units that a crashed process took and did not
- * release stay missing.
+ * something at once, and the units of a crashed process return after at most one lease. @ref async_take
+ * and @ref async_release are the classic P/V operations: units have no holder, so units that a crashed
+ * process took and did not release stay missing.
  *
  * @par Capacity
  * The first user of a name sets the capacity and the available units; @ref async_create reports whether it
@@ -61,7 +61,7 @@ using semaphore_options = mutex_options;
  *
  * @par What is exact
  * Units are neither lost nor duplicated if messages, connections or clients are lost. If the *server* loses
- * its memory, holders of permits get their units back as far as the capacity allows. Units that were added or
+ * its memory, holders of permits reclaim their units as far as the capacity allows. Units that were added or
  * taken permanently since the server's last saved state are forgotten.
  *
  * @par Fairness

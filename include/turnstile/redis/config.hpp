@@ -195,7 +195,7 @@ struct config
     std::optional<std::chrono::milliseconds> claim_lease;
     /// How long the keys of a lock outlive its last use. The effective time is at least the lease and 500 ms, so the
     /// server does not forget a waiter before it asks again. If sessions have different leases, set it to at least the
-    /// longest: a holder whose lock the server has lost and then forgotten again gets it back with its old token.
+    /// longest: a holder whose lock the server has lost and then forgotten again reclaims it with its old token.
     std::chrono::milliseconds idle_time{60'000};
     /// The fraction of a lease after which it is renewed; between 0.05 and 0.9. It is renewed earlier if less than a
     /// third of the time for which the holder relies on it would be left for the renewal.
@@ -207,8 +207,8 @@ struct config
     /// hold without its knowledge. Meanwhile, holders that the server does not know reconnect and keep their
     /// locks. 0 turns this off. Set it to at least the longest lease, and to the same value in all sessions.
     std::chrono::milliseconds grace{0};
-    /// The largest difference between the speeds of the client's and the server's clocks, as a part of the faster
-    /// one's; between 0.0001 and 0.5. A holder relies on its lease for a time that is shorter by this part. The default
+    /// The largest difference between the speeds of the client's and the server's clocks, as a fraction of the faster
+    /// one; between 0.0001 and 0.5. A holder shortens its lease by this fraction before it relies on it. The default
     /// covers a clock that chrony slews at its default limit (1/12); 0.001 suffices where clocks are stepped
     /// or follow ntpd, which slews by 1/2000.
     double clock_drift = 0.1;

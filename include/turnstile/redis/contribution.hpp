@@ -82,8 +82,8 @@ public:
     /**
      * @brief A cancellation slot that is triggered when the contribution is lost.
      *
-     * The server subtracts the amount only after that. The slot belongs to the executor on which the section
-     * ran.
+     * The server subtracts the amount only after that. The slot belongs to the executor on which the
+     * critical section ran.
      */
     [[nodiscard]] boost::asio::cancellation_slot lost() const noexcept
     {

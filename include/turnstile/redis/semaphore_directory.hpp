@@ -300,7 +300,7 @@ public:
      * @param token  the completion token.
      * @par Completion Signature
      * @code void(error_code, semaphore_answer) @endcode
-     * directory_status::unheld if the semaphore has no such permit, or no longer.
+     * directory_status::unheld if the semaphore does not have such a permit, or no longer has it.
      * @par Errors
      * See the class; also `turnstile::errc::invalid_duration` as with @ref async_take.
      * @par Per-Operation Cancellation
@@ -322,7 +322,7 @@ public:
      *
      * @par Completion Signature
      * @code void(error_code, semaphore_answer) @endcode
-     * directory_status::unheld if the semaphore has no such permit, or no longer.
+     * directory_status::unheld if the semaphore does not have such a permit, or no longer has it.
      * @par Errors, Per-Operation Cancellation
      * See the class.
      */
@@ -340,7 +340,7 @@ public:
      *
      * @par Completion Signature
      * @code void(error_code, semaphore_answer) @endcode
-     * directory_status::unheld if the semaphore has no such permit, or no longer.
+     * directory_status::unheld if the semaphore does not have such a permit, or no longer has it.
      * @par Errors, Per-Operation Cancellation
      * See the class.
      */

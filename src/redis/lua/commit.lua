@@ -48,7 +48,7 @@ s.state = state
 if writes then redis.call('HLEN', state) end
 -- A holder that reclaimed a forgotten lock has read a state that may differ from the present one.
 if writes and s.reclaimed then stands = false end
--- If the server has undone a contribution to withdraw, the commit would subtract it twice. So it writes nothing.
+-- If the server has already undone a contribution that this commit withdraws, the commit would subtract it twice.
 for i = 11, fields - 1, 2 do
   if ARGV[i + 1] == 'withdraw' and not redis.call('ZSCORE', s.key .. '{bound}', ARGV[i]) then stands = false end
 end

@@ -220,8 +220,8 @@ local function notify_waiters(s, condition, all, newest)
   return true
 end
 
--- Does the same, but leaves the rest of an incomplete notification to the next calls, as a pending record. The record
--- stands in front of all contributions, because it does not wait for the end of a lease.
+-- Like notify_waiters(), but leaves the rest of an incomplete notification to the next calls, as a pending record. The
+-- record stands in front of all contributions, because it does not wait for the end of a lease.
 local function notify_or_defer(s, condition, all, newest)
   local resumes = s.newest
   if not notify_waiters(s, condition, all, newest) then return end
@@ -277,7 +277,7 @@ local function process_pending(s)
       failed = there ~= 0 and (there ~= 1 or type(redis.pcall('HINCRBY', state, field, amount)) == 'table')
     end
     if failed then
-      -- The field does not contain a number. The answer reports that, and a later script tries again.
+      -- The record is damaged, or the amount cannot be subtracted. The answer reports that; a later script tries again.
       redis.call('ZADD', s.pending, format('%d', s.now + retry), record)
       s.bad_field = field or '?'
     else

@@ -89,7 +89,7 @@ local late = s.now > since + math.min(lease * 1000, memory) and
   (s.fresh or since < s.now - memory or redis.call('HGET', s.key, 'born') + 0 > since)
 if late or overtaken then return answer(s, 'unknown') end
 for i = 1, tries + 0 do
-  -- No token has a fraction. This call may grant the lock with the token `stamp`, which is not released thereby.
+  -- The score `stamp` would mark the grant of the token `stamp` as released, and this call may make that grant.
   redis.call('ZADD', s.done, s.stamp .. '.5', slot .. '/' .. i)
   note_key(s, s.done)
 end

@@ -279,7 +279,7 @@ void permit_grant::start_keep(permit_grant owned, std::string_view key, std::str
                               erased_handler<void(error_code)> handler)
 {
     const auto done = std::make_shared<completion<error_code>>(std::move(handler));
-    // If the units are refused, the destructor of `owned` releases them.
+    // If a check fails, the destructor of `owned` releases the units.
     if (!owned.share_ || owned.share_->parts().size() != 1)
     {
         done->complete(turnstile::errc::empty_guard);

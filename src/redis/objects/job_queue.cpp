@@ -19,7 +19,7 @@ namespace turnstile::redis::detail {
 
 namespace {
 
-/// The number in a word of an answer's first text, by its position; 0 if there is none.
+/// The number in this word of an answer's first text; 0 if there is none.
 std::uint64_t number_at(const std::vector<std::string>& answer, std::size_t which) noexcept
 {
     std::uint64_t number = 0;
@@ -259,7 +259,7 @@ std::vector<job_info<std::string>> job_list(job_state state, const std::vector<s
             each.payload = std::move(job->first);
             each.priority = job->second;
         }
-        // Other functions depend on the locale.
+        // std::strtod depends on the locale.
         const std::string& progress = answer[i + 2];
         std::from_chars(progress.data(), progress.data() + progress.size(), each.progress);
         each.error = answer[i + 3];

@@ -105,7 +105,7 @@ section_changes pending_changes::take(const std::map<std::string, std::string>& 
                                       const std::map<std::string, std::string>& stored)
 {
     section_changes changes;
-    // The server adds a contribution only to a field that exists.
+    // The server can undo a contribution only in a field that exists, so missing fields are written.
     if (now != loaded_ || !contributed_.empty())
     {
         for (const auto& [name, text] : now)

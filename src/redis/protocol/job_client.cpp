@@ -53,8 +53,8 @@ void job_client::release(job_queue_id id)
     forget_if_unused(id);
 }
 
-/// Forgets a queue with the next actions, unless it has users by then, or something is left that the client has to ask
-/// the server for.
+/// Marks a queue without users, so that take_actions() forgets it unless it has users by then, or the client still has
+/// to send a command for it.
 void job_client::forget_if_unused(job_queue_id id)
 {
     if (queues_.at(id).users == 0)

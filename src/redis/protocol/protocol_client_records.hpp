@@ -192,7 +192,7 @@ struct protocol_client_records
         // A reported grant that the client cannot enter yet.
         grant_report pending_grant;
         local_time expires = never;
-        // Whether the client does not extend the lease any more: it is not to be renewed, and has been granted in full.
+        // Whether the lease is final: it has been granted in full, and is not renewed.
         bool is_final = false;
         local_time loss_at = never;
         local_time renewal_at = never;

@@ -80,7 +80,7 @@ std::shared_ptr<context_life> context_life::of(const boost::asio::any_io_executo
         return nullptr;
     boost::asio::execution_context& context =
         boost::asio::query(executor, boost::asio::execution::context);
-    // Finding a service takes a lock and a walk through a list, and most handlers of a thread belong to one
+    // Finding a service locks a mutex and searches a list, and most handlers of a thread belong to one
     // context. While the context lives, no other context has its address.
     if (latest_context::is_gone)
         return boost::asio::use_service<life_service>(context).life();

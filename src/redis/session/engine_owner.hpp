@@ -20,7 +20,7 @@ public:
     /// An action was performed; the engine may be idle now.
     virtual void have_acted() = 0;
 
-    /// An operation failed because of the server's error text, or because of the content of a key.
+    /// Logs why an operation failed: the server returned the error @p text, or a key has unexpected content.
     virtual void report(error_code code, const std::string& key, const std::string& text) = 0;
 
     /// The server answered a command.

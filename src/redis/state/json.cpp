@@ -37,8 +37,8 @@ std::string quoted(std::string_view text)
     return result;
 }
 
-/// The handler for Boost.JSON's parser. Boost.JSON's own values would lose the format of numbers and
-/// duplicate keys.
+/// The handler for Boost.JSON's parser. Boost.JSON's own values would lose duplicate keys, and
+/// the format of numbers.
 class value_builder
 {
 public:
@@ -109,7 +109,7 @@ private:
         return true;
     }
 
-    /// The parts of a key, string or number that have been parsed so far.
+    /// The parts of a key, string or number that have been parsed so far, and the latest key.
     std::string text_;
     std::string key_;
     /// The only element of this value is the value of the whole text.
@@ -176,7 +176,7 @@ std::string json_string(const excerpt& from)
 std::string json_scalar(const excerpt& from)
 {
     const std::string_view text = from.text;
-    // Names of enumerators begin with a letter. But -inf begins like a number.
+    // No name of an enumerator begins like a number. -inf does, but is no number in JSON.
     const bool is_number =
         text.find_first_of("-0123456789") == 0 && text.find('n') == std::string_view::npos;
     return is_number || text == "true" || text == "false" ? std::string(text) : json_string(from);

@@ -164,7 +164,7 @@ private:
                 if (error || self->incarnation_ != attempt || self->link_ == nullptr || self->open_)
                     return;
                 self->failure_ = diagnosis{
-                    errc::unreachable, "the connection is open, and the server does not answer"};
+                    errc::unreachable, "the connection is open, but the server does not answer"};
                 self->link_->cancel();
             });
     }
@@ -365,7 +365,7 @@ private:
     fork_guard guard_;
     std::minstd_rand random_{std::random_device{}()};
 
-    // For the pause, and for the wait for the self-test's message.
+    // For the limit of an attempt to connect, the wait for the self-test's message, and the pause after a failure.
     asio::steady_timer timer_;
     std::uint64_t next_incarnation_ = 0;
     std::uint64_t incarnation_ = 0;

@@ -86,7 +86,7 @@ private:
 };
 
 /// `Connection` is the connection of Boost.Redis for the type of the executor. The concrete type of a strand makes a
-/// command much cheaper, because Boost.Redis copies its executor about twenty times for each.
+/// command much cheaper, because Boost.Redis copies its executor about twenty times per command.
 template <class Connection>
 class redis_link final : public link
 {
@@ -379,7 +379,7 @@ std::optional<diagnosis> diagnose_tls(const error_code& why)
     // With TLS 1.2, the server reports only this error.
     case SSL_R_SSLV3_ALERT_HANDSHAKE_FAILURE:
         return diagnosis{errc::untrusted_certificate,
-                         fmt::format("the server wants a certificate of the client ({}); give "
+                         fmt::format("the server requires a certificate of the client ({}); give "
                                      "cert_file and key_file",
                                      why.message())};
     case SSL_R_SSLV3_ALERT_BAD_CERTIFICATE:
@@ -431,7 +431,7 @@ std::optional<diagnosis> diagnose(const error_code& why, const link_findings& fi
                         plain_remedy)};
     if (why == error::pong_timeout)
         return diagnosis{errc::unreachable,
-                         "the connection is open, and the server does not answer"};
+                         "the connection is open, but the server does not answer"};
     if (!settings.tls && settings.unix_socket.empty() &&
         (why == error::invalid_data_type || why == asio::error::eof ||
          why == asio::error::connection_reset))

@@ -68,7 +68,7 @@ std::string decode(std::string_view what, std::string_view text)
             text.remove_prefix(2);
         }
         if (c == '\0')
-            refuse(fmt::format("{}: must have no zero byte", what));
+            refuse(fmt::format("{}: must not contain a zero byte", what));
         decoded += c;
     }
     return decoded;

@@ -74,7 +74,7 @@ bool self_test::hears(std::string_view payload)
 
 void self_test::end_wait_for_message()
 {
-    fail({errc::missing_permission, "a message to the own wake channel did not arrive; " +
+    fail({errc::missing_permission, "a message to the session's own wake channel did not arrive; " +
                                         missing_channel("listen to", *settings_)});
 }
 

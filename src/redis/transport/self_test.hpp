@@ -23,7 +23,7 @@ namespace turnstile::redis::detail {
  *
  *   INFO server     is the server new enough, not a Redis Cluster, and was it restarted?
  *   INFO memory     does it evict keys?
- *   PUBLISH         to the own channel: is it allowed, and does the message arrive?
+ *   PUBLISH         to the session's own channel: is it allowed, and does the message arrive?
  *
  *   SCRIPT LOAD     each script, so that no command of a lock fails with NOSCRIPT
  *   EVALSHA         may the user run scripts, and the commands in them?
@@ -52,7 +52,7 @@ public:
     [[nodiscard]] bool is_passed() const { return is_answered() && received_; }
     /// Whether only the message is missing; the server sends it just before or after its last answer.
     [[nodiscard]] bool only_awaits_message() const { return is_answered() && !received_; }
-    /// The message has not arrived in time.
+    /// Records that the message has not arrived in time.
     void end_wait_for_message();
 
     /// The failure, if any.

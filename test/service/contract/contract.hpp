@@ -46,7 +46,7 @@ inline const std::string form = "application/x-www-form-urlencoded";
 
 http_answer post(const std::string& target, const std::string& body);
 
-/// The name of a new semaphore.
+/// Creates a semaphore with this value, and returns its name.
 [[nodiscard]] std::string created(const std::string& value);
 
 http_answer value_of(const std::string& name);

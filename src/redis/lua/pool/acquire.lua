@@ -57,8 +57,8 @@ if not possible(s, units) then return answer(s, 'impossible') end
 expire_grants(s)
 mark_responsive(s, id)
 local known = holding(s, id) or wanted(s, id) and redis.call('ZSCORE', s.queue, id)
--- All waiters come before a try, so they are granted their units first. Any other attempt enters the queue before a
--- grant, because its former ticket may be the lowest.
+-- All waiters come before a try, so they are granted their units first. If there are waiters, any other attempt enters
+-- the queue before a grant, because its former ticket may be the lowest.
 if s.head and ARGV[3] == 'try' then grant_next(s, id) end
 
 local position

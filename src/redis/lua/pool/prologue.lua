@@ -80,7 +80,7 @@ local function open(key, wall, claim, capacity, outside, packed)
     s[word] = s[word] + 0
   end
   if string.find(flags, 's', 1, true) then s.unresponsive = redis.call('HGET', key, 'silent') end
-  -- The key of the holders may have been deleted alone. Permits are holders.
+  -- If only the key of the holders was deleted, no units are held, and there are no permits.
   if s.held > 0 and redis.call('EXISTS', s.holders) == 0 then
     s.held = 0
     redis.call('PEXPIRE', s.permits, 0)
