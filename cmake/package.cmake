@@ -1,6 +1,6 @@
 # `cpack` in a build directory creates the Debian package libturnstile-dev with the headers and, if the Redis
 # backend is built, libturnstile-redis-dev with the library and its headers. If the service is built, turnstile-server
-# is a package, too.
+# is a package, too, and turnstile-cli if the program turnstile is built.
 
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_VENDOR "The Turnstile authors")
@@ -33,6 +33,14 @@ if(TURNSTILE_BUILD_SERVICE)
   set(CPACK_DEBIAN_SERVER_PACKAGE_SHLIBDEPS ON)
   # They check receivers of call-backs by https.
   set(CPACK_DEBIAN_SERVER_PACKAGE_RECOMMENDS "ca-certificates")
+endif()
+
+if(TURNSTILE_BUILD_CLI)
+  list(APPEND CPACK_COMPONENTS_ALL cli)
+  set(CPACK_DEBIAN_CLI_PACKAGE_NAME turnstile-cli)
+  set(CPACK_DEBIAN_CLI_DESCRIPTION "Runs programs under locks over Redis")
+  set(CPACK_DEBIAN_CLI_PACKAGE_SECTION utils)
+  set(CPACK_DEBIAN_CLI_PACKAGE_SHLIBDEPS ON)
 endif()
 
 # Each user can read the folders of the packages, whatever the umask of the builder is.

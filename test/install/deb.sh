@@ -2,7 +2,7 @@
 # Builds the packages, with the umask of a careful builder, and checks that they contain the headers and the files that
 # CMake looks for, in folders that each user can read.
 set -euo pipefail
-cpack=$1 build=$2 redis=$3 service=$4
+cpack=$1 build=$2 redis=$3 service=$4 cli=$5
 
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
@@ -41,10 +41,18 @@ if [[ $service == 1 ]]; then
   package=$(echo "$dir"/turnstile-server_*_"$(dpkg --print-architecture)".deb)
   expect "$package" bin/turnstile-server share/man/man1/turnstile-server.1 \
     lib/systemd/system/turnstile-server.service \
+    share/bash-completion/completions/turnstile-server \
     share/doc/turnstile-server/examples/turnstile-server.conf
   dpkg-deb --field "$package" Depends | grep -q libssl
   dpkg-deb --field "$package" Description | grep -q HTTP
   # The package is complete: the server needs no library of another package of this project.
   dpkg-deb --extract "$package" "$dir/server"
   "$dir/server/usr/bin/turnstile-server" --help > /dev/null
+fi
+
+if [[ $cli == 1 ]]; then
+  package=$(echo "$dir"/turnstile-cli_*_"$(dpkg --print-architecture)".deb)
+  expect "$package" bin/turnstile share/man/man1/turnstile.1 share/bash-completion/completions/turnstile
+  dpkg-deb --extract "$package" "$dir/cli"
+  "$dir/cli/usr/bin/turnstile" --help > /dev/null
 fi

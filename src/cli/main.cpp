@@ -1,0 +1,229 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+// turnstile: locks over Redis for scripts and operators. See docs/cli.md.
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <iostream>
+#include <limits>
+#include <map>
+#include <string>
+#include <string_view>
+#include <turnstile/redis/async_semaphore.hpp>
+
+#include "cli/commands.hpp"
+
+namespace {
+
+using namespace turnstile::cli;
+using turnstile::redis::async_semaphore;
+using turnstile::redis::config;
+
+constexpr const char* examples = R"(
+Examples:
+  turnstile run backup -- pg_dump -f /backup/shop.sql shop
+  turnstile run --timeout 0s nightly -- /usr/local/bin/report || echo "runs elsewhere"
+  turnstile run --capacity 3 encoder -- ffmpeg -i in.mov out.mp4
+  turnstile show backup
+  turnstile free backup --token 17
+)";
+
+/// Reads a whole number at the beginning of a text, and removes it. CLI11 would read 010 as 8.
+template <class Number>
+bool take_number(std::string_view& text, Number& number)
+{
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+    text.remove_prefix(static_cast<std::size_t>(end - text.data()));
+    return error == std::errc();
+}
+
+/// Adds an option whose value is a whole number within limits.
+template <class Number>
+CLI::Option* add_number(CLI::App& app, const char* name, Number least, Number most,
+                        std::function<void(Number)> store, const char* help)
+{
+    return app
+        .add_option_function<std::string>(
+            name,
+            [=](std::string_view text)
+            {
+                const std::string given(text);
+                Number number{};
+                if (!take_number(text, number) || !text.empty() || number < least || number > most)
+                    throw CLI::ValidationError(name, "'" + given + "' is not a whole number from " +
+                                                         std::to_string(least) + " to " +
+                                                         std::to_string(most));
+                store(number);
+            },
+            help)
+        ->type_name("NUMBER");
+}
+
+/// Adds an option whose value is a whole number with a unit, as in a URL.
+CLI::Option* add_duration(CLI::App& app, const char* name,
+                          std::function<void(std::chrono::milliseconds)> store, const char* help)
+{
+    return app
+        .add_option_function<std::string>(
+            name,
+            [=](std::string_view text)
+            {
+                static const std::map<std::string_view, std::int64_t> units{
+                    {"ms", 1}, {"s", 1000}, {"min", 60'000}, {"h", 3'600'000}};
+                constexpr std::int64_t most = 1'000'000;
+                const std::string given(text);
+                std::int64_t number = 0;
+                const bool is_number = take_number(text, number) && number >= 0 && number <= most;
+                const auto unit = units.find(text);
+                if (!is_number || unit == units.end())
+                    throw CLI::ValidationError(
+                        name, "'" + given + "' is not a whole number up to " +
+                                  std::to_string(most) + " with a unit: ms, s, min or h");
+                store(std::chrono::milliseconds(number * unit->second));
+            },
+            help)
+        ->type_name("DURATION");
+}
+
+/// Adds the argument NAME and the option --kind.
+void add_object(CLI::App& app, object_name& object)
+{
+    static const std::map<std::string, object_kind> kinds{
+        {"mutex", object_kind::mutex},
+        {"shared_mutex", object_kind::shared_mutex},
+        {"semaphore", object_kind::semaphore},
+        {"monitor", object_kind::monitor}};
+    app.add_option("NAME", object.name, "Name of the object")->required();
+    app.add_option_function<std::string>(
+           "--kind", [&object](const std::string& kind) { object.kind = kinds.at(kind); },
+           "Kind of the object; a mutex by default")
+        ->check(CLI::IsMember(kinds));
+}
+
+int start(int argc, char** argv)
+{
+    CLI::App app("Locks over Redis for scripts and operators.", "turnstile");
+    app.footer(examples);
+    app.require_subcommand(1);
+    std::string url;
+    app.add_option("--redis", url,
+                   "URL of the Redis server: "
+                   "redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE][?OPTION=VALUE]")
+        ->envname("TURNSTILE_REDIS_URL");
+    const auto settings = [&url] { return url.empty() ? config() : config(url); };
+    int status = failed;
+
+    // CLI11 would interpret some arguments of the program, such as [].
+    char** const end = argv + argc;
+    char** const mark = std::find(argv, end, std::string_view("--"));
+    run_options to_run;
+    to_run.command.assign(std::min(mark + 1, end), end);
+    auto* const run_command =
+        app.add_subcommand("run", "Run a program while a lock is held:\n"
+                                  "turnstile run [OPTIONS] NAME -- PROGRAM [ARGUMENT]...");
+    run_command->add_option("NAME", to_run.object.name, "Name of the lock")->required();
+    auto* const shared = run_command->add_flag_callback(
+        "--shared",
+        [&to_run]
+        {
+            to_run.object.kind = object_kind::shared_mutex;
+            to_run.is_shared = true;
+        },
+        "Lock a shared mutex in shared mode");
+    auto* const exclusive = run_command->add_flag_callback(
+        "--exclusive", [&to_run] { to_run.object.kind = object_kind::shared_mutex; },
+        "Lock a shared mutex in exclusive mode");
+    auto* const capacity = add_number<std::ptrdiff_t>(
+        *run_command, "--capacity", 1, async_semaphore::max_capacity,
+        [&to_run](std::ptrdiff_t units)
+        {
+            to_run.object.kind = object_kind::semaphore;
+            to_run.capacity = units;
+        },
+        "Acquire units of a semaphore with this capacity");
+    add_number<std::ptrdiff_t>(
+        *run_command, "--units", 1, async_semaphore::max_capacity, [&to_run](std::ptrdiff_t units)
+        { to_run.units = units; }, "Number of units of the semaphore; 1 by default")
+        ->needs(capacity);
+    shared->excludes(exclusive)->excludes(capacity);
+    exclusive->excludes(capacity);
+    add_duration(
+        *run_command, "--timeout",
+        [&to_run](std::chrono::milliseconds limit) { to_run.time_limit = limit; },
+        "Longest wait for the lock; unlimited by default; 0s does not wait");
+    add_duration(
+        *run_command, "--kill-after",
+        [&to_run](std::chrono::milliseconds delay) { to_run.kill_after = delay; },
+        "Time between SIGTERM and SIGKILL after the loss of the lock; 5s by default");
+    run_command->fallthrough();
+    run_command->callback(
+        [&]
+        {
+            if (to_run.command.empty())
+                throw CLI::RequiredError("-- PROGRAM");
+            status = run(settings(), to_run);
+        });
+
+    object_name to_show;
+    bool as_json = false;
+    auto* const show_command = app.add_subcommand("show", "Print the holders and the waiters");
+    add_object(*show_command, to_show);
+    show_command->add_flag("--json", as_json, "Print a JSON object");
+    show_command->fallthrough();
+    show_command->callback([&] { status = show(settings(), to_show, as_json); });
+
+    free_options to_free;
+    auto* const free_command =
+        app.add_subcommand("free", "Take the lock from its holder, which is stuck");
+    add_object(*free_command, to_free.object);
+    auto* const which = free_command->add_option_group("holder", "Which holder loses the lock");
+    add_number<std::uint64_t>(
+        *which, "--token", 1, std::numeric_limits<std::int64_t>::max(),
+        [&to_free](std::uint64_t token) { to_free.token = token; },
+        "The holder with this fencing token, which show prints");
+    which->add_flag("--all")->description("All holders");
+    which->require_option(1);
+    free_command->fallthrough();
+    free_command->callback([&] { status = free(settings(), to_free); });
+
+    try
+    {
+        app.parse_complete_callback(
+            [&]
+            {
+                for (const CLI::App* command : app.get_subcommands())
+                    if (command != run_command && mark != end)
+                        throw CLI::ExtrasError(command->get_name() + " runs no program",
+                                               CLI::ExitCodes::ExtrasError);
+            });
+        app.parse(static_cast<int>(mark - argv), argv);
+    }
+    catch (const CLI::ParseError& error)
+    {
+        return app.exit(error) == 0 ? 0 : int(failed);
+    }
+    return status;
+}
+
+}  // namespace
+
+int main(int argc, char** argv)
+{
+    try
+    {
+        return start(argc, argv);
+    }
+    catch (const std::exception& error)
+    {
+        std::cerr << "turnstile: " << error.what() << '\n';
+        return failed;
+    }
+}

@@ -1,0 +1,61 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#ifndef TURNSTILE_CLI_PROGRAM_HPP
+#define TURNSTILE_CLI_PROGRAM_HPP
+
+#include <csignal>
+#include <optional>
+#include <string>
+#include <sys/types.h>
+#include <vector>
+
+namespace turnstile::cli {
+
+/// The exit status with which a shell reports that a signal ended a program.
+[[nodiscard]] constexpr int status_of_signal(int signal) noexcept
+{
+    return 128 + signal;
+}
+
+/**
+ * @brief A program that runs as a child of this process, with the same files and signal mask @p mask.
+ *
+ * The system kills it (SIGKILL) when the thread that started it ends. Without a controlling terminal, it gets a process
+ * group of its own, and signals reach the whole group. With one, it stays in the group of this process, to which the
+ * terminal sends its signals.
+ */
+class program
+{
+public:
+    /**
+     * @brief Starts a program, which is searched in PATH.
+     *
+     * @param variables further variables of its environment, as `NAME=value`.
+     * @throws std::system_error with the error of the system if it cannot be executed.
+     */
+    program(std::vector<std::string> command, std::vector<std::string> variables,
+            const sigset_t& mask);
+
+    program(const program&) = delete;
+    program& operator=(const program&) = delete;
+
+    /// Whether its signals reach all processes of its group.
+    [[nodiscard]] bool has_own_group() const noexcept { return has_own_group_; }
+
+    /// Sends a signal, unless the program has ended.
+    void send(int signal) const;
+
+    /// Returns its exit status, or status_of_signal(); empty while it runs.
+    [[nodiscard]] std::optional<int> status();
+
+private:
+    pid_t pid_ = -1;
+    bool has_own_group_ = false;
+    std::optional<int> status_;
+};
+
+}  // namespace turnstile::cli
+
+#endif

@@ -1,0 +1,385 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+// `turnstile run`: programs under locks, their exit statuses and signals, and lost locks.
+
+#include "cli_process.hpp"
+
+#include <boost/test/unit_test.hpp>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <string>
+#include <support/lock_client.hpp>
+#include <support/lock_view.hpp>
+#include <support/pool_view.hpp>
+#include <support/redis_server.hpp>
+#include <sys/stat.h>
+#include <vector>
+
+namespace {
+
+using turnstile::error_code;
+using turnstile::test::cli_process;
+using turnstile::test::cli_result;
+using turnstile::test::lock_client;
+using turnstile::test::lock_view;
+using turnstile::test::pool_view;
+using turnstile::test::redis_server;
+using turnstile::test::terminal;
+using turnstile::test::undisturbed;
+using turnstile::test::until;
+using words = std::vector<std::string>;
+
+/// The arguments that run a shell script with the lock "job".
+words shell(const std::string& script, const words& options = {})
+{
+    words result{"run"};
+    result.insert(result.end(), options.begin(), options.end());
+    result.insert(result.end(), {"job", "--", "sh", "-c", script});
+    return result;
+}
+
+/// A folder for files of the scripts.
+class folder
+{
+public:
+    folder()
+    {
+        std::string name = std::filesystem::temp_directory_path() / "turnstile-XXXXXX";
+        path_ = ::mkdtemp(name.data());
+        ::mkfifo((path_ / "end").c_str(), 0600);
+    }
+    folder(const folder&) = delete;
+    folder& operator=(const folder&) = delete;
+    ~folder() { std::filesystem::remove_all(path_); }
+
+    [[nodiscard]] std::string file(const std::string& name) const { return path_ / name; }
+
+    /// A command that waits for end().
+    [[nodiscard]] std::string wait() const { return "read end < " + file("end"); }
+    void end() const { std::ofstream(path_ / "end") << '\n'; }
+
+private:
+    std::filesystem::path path_;
+};
+
+/// Whether a process runs or is stopped. A process that its parent has not waited for yet does not.
+bool is_alive(const std::string& pid)
+{
+    std::ifstream stat("/proc/" + pid + "/stat");
+    const std::string text{std::istreambuf_iterator<char>(stat), {}};
+    return !text.empty() && text.find(") Z ") == std::string::npos;
+}
+
+}  // namespace
+
+// --- the program --------------------------------------------------------------------------------
+
+BOOST_AUTO_TEST_CASE(the_program_runs_while_the_lock_is_held)
+{
+    const redis_server server;
+    const folder files;
+    lock_client other(undisturbed(server.url()));
+    cli_process run(server.url(), shell("echo $TURNSTILE_LOCK $TURNSTILE_FENCING_TOKEN; " +
+                                        files.wait() + "; exit 7"));
+    const std::string line = run.line();
+    const lock_view lock(server, "job");
+    BOOST_TEST(line == "job " + std::to_string(lock.number("fence")));
+    BOOST_TEST(other.try_lock("job")->result() == "not held");
+    files.end();
+    BOOST_TEST(run.exit_status() == 7);
+    // The release was confirmed before the process ended.
+    BOOST_TEST(lock.owner() == "");
+}
+
+BOOST_AUTO_TEST_CASE(the_exit_status_is_that_of_the_program)
+{
+    const redis_server server;
+    const auto status_of = [&](const words& command)
+    {
+        words arguments{"run", "job", "--"};
+        arguments.insert(arguments.end(), command.begin(), command.end());
+        const int status = cli_result(server.url(), arguments).status;
+        BOOST_TEST(lock_view(server, "job").owner() == "");
+        return status;
+    };
+    BOOST_TEST(status_of({"true"}) == 0);
+    BOOST_TEST(status_of({"false"}) == 1);
+    BOOST_TEST(status_of({"sh", "-c", "kill -9 $$"}) == 128 + SIGKILL);
+    BOOST_TEST(status_of({"/etc/passwd"}) == 126);
+    BOOST_TEST(status_of({"/no/such/program"}) == 127);
+}
+
+BOOST_AUTO_TEST_CASE(arguments_of_the_program_arrive_as_they_are)
+{
+    const redis_server server;
+    const cli_result run(server.url(), {"run", "job", "--", "printf", "<%s>", "", "[]", "{a}",
+                                        "--timeout", "--", "a b", "-h"});
+    BOOST_TEST(run.output == "<><[]><{a}><--timeout><--><a b><-h>");
+}
+
+BOOST_AUTO_TEST_CASE(programs_of_one_lock_run_one_after_the_other)
+{
+    const redis_server server;
+    const folder files;
+    const std::string counter = files.file("counter");
+    std::ofstream(counter) << "0\n";
+    std::vector<std::unique_ptr<cli_process>> all;
+    for (int i = 0; i < 10; ++i)
+        all.push_back(std::make_unique<cli_process>(
+            server.url(), shell("n=$(cat " + counter + "); echo $((n + 1)) > " + counter)));
+    for (const auto& each : all)
+        BOOST_TEST(each->exit_status() == 0);
+    std::string sum;
+    std::ifstream(counter) >> sum;
+    BOOST_TEST(sum == "10");
+}
+
+// --- waiting ------------------------------------------------------------------------------------
+
+BOOST_AUTO_TEST_CASE(a_program_whose_lock_is_not_granted_in_time_does_not_run)
+{
+    const redis_server server;
+    lock_client holder(undisturbed(server.url()));
+    const auto held = holder.lock("job");
+    BOOST_TEST(held->result() == "held");
+    for (const std::string limit : {"0s", "50ms"})
+    {
+        const cli_result run(server.url(), shell("echo runs", {"--timeout", limit}));
+        BOOST_TEST(run.status == 124);
+        BOOST_TEST(run.output == "turnstile: 'job' was not granted within " +
+                                     limit.substr(0, limit.find_first_not_of("0123456789")) +
+                                     " ms\n");
+    }
+    BOOST_TEST(lock_view(server, "job").queued() == 0);
+}
+
+BOOST_AUTO_TEST_CASE(a_signal_ends_the_wait_for_the_lock)
+{
+    const redis_server server;
+    lock_client holder(undisturbed(server.url()));
+    const auto held = holder.lock("job");
+    BOOST_TEST(held->result() == "held");
+    const lock_view lock(server, "job");
+    for (const int signal : {SIGTERM, SIGINT, SIGHUP})
+    {
+        cli_process run(server.url(), shell("echo runs"));
+        BOOST_TEST(until([&] { return lock.queued() == 1; }));
+        run.signal(signal);
+        BOOST_TEST(run.rest() == "");
+        BOOST_TEST(run.exit_status() == 128 + signal);
+        BOOST_TEST(lock.queued() == 0);
+    }
+}
+
+// --- signals ------------------------------------------------------------------------------------
+
+BOOST_AUTO_TEST_CASE(a_signal_is_forwarded_to_the_program)
+{
+    const redis_server server;
+    cli_process run(
+        server.url(),
+        shell("(trap '' USR1; exec sleep 1000) & trap 'echo usr1' USR1;"
+              "trap 'echo term; exit 3' TERM; echo started; while true; do wait; done"));
+    BOOST_TEST(run.line() == "started");
+    run.signal(SIGUSR1);
+    BOOST_TEST(run.line() == "usr1");
+    run.signal(SIGTERM);
+    BOOST_TEST(run.line() == "term");
+    BOOST_TEST(run.exit_status() == 3);
+    BOOST_TEST(lock_view(server, "job").owner() == "");
+}
+
+BOOST_AUTO_TEST_CASE(without_a_terminal_signals_reach_the_children_of_the_program)
+{
+    const redis_server server;
+    cli_process run(server.url(), shell("sleep 1000 & echo $!; wait"));
+    const std::string child = run.line();
+    BOOST_TEST(is_alive(child));
+    run.signal(SIGTERM);
+    BOOST_TEST(run.exit_status() == 128 + SIGTERM);
+    BOOST_TEST(until([&] { return !is_alive(child); }));
+}
+
+BOOST_AUTO_TEST_CASE(a_key_of_the_terminal_reaches_the_program_once)
+{
+    const redis_server server;
+    const std::string script = "sleep 1000 & s=$!; trap 'echo int' INT; trap 'echo usr1' USR1;"
+                               "trap 'kill $s 2> /dev/null; echo term; exit' TERM;"
+                               "echo started; while true; do wait; done";
+    cli_process run(server.url(), shell(script), terminal::of_the_test);
+    BOOST_TEST(run.line() == "started");
+    run.type('\x03');
+    BOOST_TEST(run.line() == "^Cint");
+    // Signals of a process are forwarded, after those before them.
+    run.signal(SIGUSR1);
+    BOOST_TEST(run.line() == "usr1");
+    run.signal(SIGTERM);
+    BOOST_TEST(run.line() == "term");
+}
+
+BOOST_AUTO_TEST_CASE(the_program_does_not_outlive_a_killed_turnstile)
+{
+    const redis_server server;
+    const folder files;
+    cli_process run(server.url(), shell("trap '' TERM; echo $$; " + files.wait()));
+    const std::string program = run.line();
+    BOOST_TEST(is_alive(program));
+    run.signal(SIGKILL);
+    BOOST_TEST(run.exit_status() == -1);
+    BOOST_TEST(until([&] { return !is_alive(program); }));
+}
+
+BOOST_AUTO_TEST_CASE(a_signal_ends_a_release_that_is_not_confirmed)
+{
+    const redis_server server;
+    const folder files;
+    cli_process run(server.url(), shell("echo $$; " + files.wait()));
+    const std::string program = run.line();
+    server.pause();
+    files.end();
+    // The process has waited for its program when nothing is left of it.
+    BOOST_TEST(until([&] { return !std::filesystem::exists("/proc/" + program); }));
+    run.signal(SIGTERM);
+    BOOST_TEST(run.exit_status() == 128 + SIGTERM);
+    server.resume();
+}
+
+// --- lost locks ---------------------------------------------------------------------------------
+
+/// Takes the lock "job" from all its holders.
+void break_lock(const redis_server& server)
+{
+    BOOST_TEST(cli_result(server.url(), {"free", "job", "--all"}).status == 0);
+}
+
+BOOST_AUTO_TEST_CASE(a_program_is_terminated_when_the_lock_is_lost)
+{
+    const redis_server server;
+    cli_process run(server.url(),
+                    shell("sleep 1000 & trap 'echo term; exit 0' TERM; echo started; wait",
+                          {"--kill-after", "1h"}));
+    BOOST_TEST(run.line() == "started");
+    break_lock(server);
+    const std::string output = run.rest();
+    BOOST_TEST(output.find("an operator has broken") != std::string::npos, output);
+    BOOST_TEST(output.find("turnstile: 'job' was lost, so 'sh' is terminated\n") !=
+                   std::string::npos,
+               output);
+    BOOST_TEST(output.find("term\n") != std::string::npos, output);
+    BOOST_TEST(output.find("lost while") == std::string::npos, output);
+    BOOST_TEST(run.exit_status() == 123);
+}
+
+BOOST_AUTO_TEST_CASE(a_program_that_ignores_the_loss_is_killed)
+{
+    const redis_server server;
+    const folder files;
+    cli_process run(server.url(),
+                    shell("trap '' TERM; echo $$; " + files.wait(), {"--kill-after", "1ms"}));
+    const std::string program = run.line();
+    break_lock(server);
+    BOOST_TEST(run.exit_status() == 123);
+    BOOST_TEST(!is_alive(program));
+}
+
+BOOST_AUTO_TEST_CASE(a_stopped_program_is_terminated_when_the_lock_is_lost)
+{
+    const redis_server server;
+    cli_process run(server.url(), shell("echo started; kill -STOP $$", {"--kill-after", "1h"}));
+    BOOST_TEST(run.line() == "started");
+    break_lock(server);
+    BOOST_TEST(run.exit_status() == 123);
+}
+
+// --- other kinds of locks -----------------------------------------------------------------------
+
+BOOST_AUTO_TEST_CASE(shared_programs_run_together_and_exclusive_ones_alone)
+{
+    const redis_server server;
+    const folder files;
+    const pool_view lock(server, "job", "shared_mutex");
+    const std::string script = "echo started; " + files.wait();
+    cli_process first(server.url(), shell(script, {"--shared"}));
+    cli_process second(server.url(), shell(script, {"--shared"}));
+    BOOST_TEST(first.line() == "started");
+    BOOST_TEST(second.line() == "started");
+    BOOST_TEST(lock.holders() == 2);
+    BOOST_TEST(cli_result(server.url(), shell("", {"--exclusive", "--timeout", "0s"})).status ==
+               124);
+    cli_process writer(server.url(), shell(script, {"--exclusive"}));
+    first.signal(SIGTERM);
+    second.signal(SIGTERM);
+    BOOST_TEST(writer.line() == "started");
+    BOOST_TEST(cli_result(server.url(), shell("", {"--shared", "--timeout", "0s"})).status == 124);
+}
+
+BOOST_AUTO_TEST_CASE(as_many_programs_run_as_the_semaphore_has_units)
+{
+    const redis_server server;
+    const pool_view units(server, "job");
+    const folder files;
+    const std::string script = "echo started; " + files.wait();
+    cli_process first(server.url(), shell(script, {"--capacity", "4"}));
+    cli_process second(server.url(), shell(script, {"--capacity", "4", "--units", "2"}));
+    BOOST_TEST(first.line() == "started");
+    BOOST_TEST(second.line() == "started");
+    BOOST_TEST(units.held() == 3);
+    const words too_many{"--capacity", "4", "--units", "2", "--timeout", "0s"};
+    BOOST_TEST(cli_result(server.url(), shell("", too_many)).status == 124);
+    second.signal(SIGTERM);
+    BOOST_TEST(second.exit_status() == 128 + SIGTERM);
+    BOOST_TEST(cli_result(server.url(), shell("exit 5", too_many)).status == 5);
+    const cli_result other(server.url(), shell("", {"--capacity", "5"}));
+    BOOST_TEST(other.status == 125);
+    BOOST_TEST(other.output.find("capacity") != std::string::npos, other.output);
+}
+
+// --- errors -------------------------------------------------------------------------------------
+
+BOOST_AUTO_TEST_CASE(wrong_options_are_refused_with_the_rule)
+{
+    const redis_server server;
+    const auto refusal = [&](const words& arguments)
+    {
+        const cli_result run(server.url(), arguments);
+        BOOST_TEST(run.status == 125);
+        return run.output.substr(0, run.output.find('\n'));
+    };
+    BOOST_TEST(refusal({"run", "job"}) == "-- PROGRAM is required");
+    BOOST_TEST(refusal({"run"}) == "NAME is required");
+    BOOST_TEST(refusal({"run", "job", "--timeout", "5", "--", "true"}) ==
+               "--timeout: '5' is not a whole number up to 1000000 with a unit: ms, s, min or h");
+    BOOST_TEST(refusal({"run", "job", "--timeout", "-1s", "--", "true"}) ==
+               "--timeout: '-1s' is not a whole number up to 1000000 with a unit: ms, s, min or h");
+    BOOST_TEST(refusal({"run", "job", "--capacity", "0x4", "--", "true"}) ==
+               "--capacity: '0x4' is not a whole number from 1 to 268435455");
+    BOOST_TEST(refusal({"run", "job", "--units", "2", "--", "true"}) ==
+               "--units requires --capacity");
+    BOOST_TEST(refusal({"run", "job", "--shared", "--capacity", "2", "--", "true"}) ==
+               "--shared excludes --capacity");
+    BOOST_TEST(refusal({"run", "", "--", "true"}).find("name") != std::string::npos);
+    BOOST_TEST(refusal({"free", "job"}).find("--token") != std::string::npos);
+    BOOST_TEST(refusal({"show", "job", "--kind", "latch"}).find("latch") != std::string::npos);
+    BOOST_TEST(refusal({"show", "job", "--", "true"}) == "show runs no program");
+    BOOST_TEST(refusal({"show", "job", "--redis", "http://h"}).find("redis://") !=
+               std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(a_server_that_refuses_the_password_is_an_error)
+{
+    const redis_server server({"--requirepass", "secret"});
+    const std::string url = "redis://:wrong@127.0.0.1:" + std::to_string(server.port());
+    for (const words& arguments : {shell("echo runs"), words{"show", "job"}})
+    {
+        const cli_result run(url, arguments);
+        BOOST_TEST(run.status == 125);
+        BOOST_TEST(run.output.find("WRONGPASS") != std::string::npos, run.output);
+        BOOST_TEST(run.output.find("runs") == std::string::npos);
+    }
+}
