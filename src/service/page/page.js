@@ -3,6 +3,7 @@
 
 const most_rows = 200; // More rows would make the page slow; the filter finds the others.
 const most_waits = 3; // Browsers open few connections to one server, and the events need one.
+const most_permits = 100;
 const seconds_shown = 120;
 
 const $ = (id) => document.getElementById(id);
@@ -50,6 +51,7 @@ async function change(name, method, path, body, signal) {
     const text = await answer.text();
     if (answer.ok) return text;
     if (answer.status === 401) ask_for_token();
+    if (answer.status === 404 || answer.status === 409) forget(body?.permit);
     say(refusals[answer.status] || text, true, name);
   } catch (error) {
     if (error.name !== 'AbortError') say('no answer from the server', true, name);
@@ -395,10 +397,11 @@ function show_emptiness(empty) {
 
 // --- the details of one semaphore -------------------------------------------------------------
 
-let details = null; // { element, data, at }
+let details = null; // { element, data, asked, at, holders }
 let stale_details = false;
 let loading = false;
 const pending = new Set(); // The waits of this page.
+const kept = new Map(); // The permits of this page, by their ids.
 
 function open_details(name) {
   if (details) details.element.remove();
@@ -422,7 +425,7 @@ function new_details(name) {
     if (submitted.submitter?.value === 'up') up(name, Number(n.value));
     else down_with(name, Number(n.value), Number(wait.value), Number(lease.value));
   });
-  return { element, data: null, at: 0, holders: new Map() };
+  return { element, data: null, asked: 0, at: 0, holders: new Map() };
 }
 
 // A `down` with all its options. The page shows its wait, and can cancel it.
@@ -431,38 +434,89 @@ async function down_with(name, n, wait, lease) {
     say(`This page waits for at most ${most_waits} grants at a time.`, true);
     return;
   }
+  if (lease > 0 && kept.size >= most_permits) {
+    say(`This page keeps at most ${most_permits} permits. Release one first.`, true);
+    return;
+  }
   const body = { name, n };
   if (wait > 0) body.wait = wait;
   if (lease > 0) body.lease = lease;
   const mine = new_wait(name, n);
   if (wait > 0) pending.add(mine);
-  show_pending();
+  show_own();
   const text = await change(name, 'POST', 'semaphore/down', body, mine.abort.signal);
   pending.delete(mine);
   mine.item.remove();
   if (text === null) return;
-  const { permit } = JSON.parse(text);
-  say(`granted${permit ? `, permit ${permit}` : ''}`, false, name);
+  say('granted', false, name);
+  if (lease > 0) keep_permit(name, n, lease, JSON.parse(text));
+}
+
+// A line below the form, for a wait or a permit of this page.
+function new_own(kind, about, actions) {
+  const item = Object.assign(document.createElement('li'), { className: kind });
+  item.append(document.createElement('span'));
+  for (const [label, action] of Object.entries(actions)) {
+    const button = Object.assign(document.createElement('button'), { type: 'button', textContent: label });
+    button.setAttribute('aria-label', label + about);
+    button.addEventListener('click', action);
+    item.append(button);
+  }
+  return item;
 }
 
 function new_wait(name, n) {
   const abort = new AbortController();
-  const item = document.createElement('li');
-  const cancel = document.createElement('button');
-  cancel.type = 'button';
-  cancel.textContent = 'Stop waiting';
-  cancel.addEventListener('click', () => abort.abort());
-  item.append(document.createElement('span'), cancel);
-  return { name, n, since: performance.now(), abort, item };
+  const since = performance.now();
+  const text = () => `This page has waited ${age(performance.now() - since)} for ${units(n)}.`;
+  return { name, text, abort, item: new_own('wait', '', { 'Stop waiting': () => abort.abort() }) };
 }
 
-function show_pending() {
+// Only the id of a permit renews and releases it, and the server sends the id only once.
+function keep_permit(name, n, lease, granted) {
+  const { permit } = granted;
+  const since = performance.now();
+  let ends = since + 1000 * lease;
+  const rest = () => ends - performance.now();
+  const text = () => `This page holds ${units(n)}, lease ends in ${age(rest())}.`;
+  const renew = async () => {
+    if (await change(name, 'POST', 'semaphore/renew', { name, permit }) === null) return;
+    ends = performance.now() + 1000 * lease;
+    kept.set(permit, mine); // The former lease may have ended before the answer arrived.
+    show_own();
+  };
+  const release = async () => {
+    if (await change(name, 'POST', 'semaphore/up', { name, permit }) !== null) forget(permit);
+  };
+  const item = new_own('permit', ` permit ${granted.token}`, { Renew: renew, Release: release });
+  const mine = { name, text, token: granted.token, since, rest, item };
+  kept.set(permit, mine);
+  show_own();
+}
+
+function forget(permit) {
+  kept.get(permit)?.item.remove();
+  kept.delete(permit);
+}
+
+// Whether the details show that a permit has ended. They may be older than the permit, and they may be incomplete.
+function is_missing({ name, token, since }) {
+  if (!details?.data || details.data.name !== name || details.asked < since) return false;
+  const { holding, permits } = details.data;
+  return holding.length === permits && !holding.some((held) => held.token === token);
+}
+
+// Shows the waits and permits of this page, and forgets the permits that have ended.
+function show_own() {
+  for (const [permit, mine] of kept) {
+    if (mine.rest() <= 0 || !semaphores.has(mine.name) || is_missing(mine)) forget(permit);
+  }
   if (!details) return;
-  const list = details.element.querySelector('.waits');
-  for (const wait of pending) {
-    if (wait.name !== opened) continue;
-    if (wait.item.parentElement !== list) list.append(wait.item);
-    wait.item.firstChild.textContent = `This page has waited ${age(performance.now() - wait.since)} for ${units(wait.n)}.`;
+  const list = details.element.querySelector('.own');
+  for (const mine of [...pending, ...kept.values()]) {
+    if (mine.name !== opened) continue;
+    if (mine.item.parentElement !== list) list.append(mine.item);
+    set_text(mine.item.firstChild, mine.text());
   }
 }
 
@@ -476,13 +530,14 @@ function show_details() {
     row.item.append(details.element);
     row.item.classList.add('open');
     row.item.querySelector('.name').setAttribute('aria-expanded', 'true');
-    show_pending();
+    show_own();
   }
   if (stale_details && !loading) load_details();
 }
 
 async function load_details() {
   const name = opened;
+  const asked = performance.now();
   loading = true;
   stale_details = false;
   try {
@@ -490,7 +545,9 @@ async function load_details() {
     if (answer.ok && name === opened && details) {
       details.data = await answer.json();
       details.at = performance.now();
+      details.asked = asked;
       show_participants();
+      show_own();
     }
   } catch (error) {
     stale_details = true; // The connection of the events is lost, too; the next one loads the details again.
@@ -646,7 +703,7 @@ setInterval(() => {
     if (performance.now() - details.at > 5000) stale_details = true;
     show_details();
   }
-  show_pending();
+  show_own();
 }, 1000);
 
 show_connection('');

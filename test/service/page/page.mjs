@@ -102,6 +102,17 @@ const permits = (page, name, text) => shows(row(page, name).locator('.permits b'
 const waiters = (page, name, text) => shows(row(page, name).locator('.waiters b'), text);
 
 const open = (page, name) => row(page, name).locator('.name').click();
+// The permits that the page keeps for a semaphore.
+const own = (page, name) => row(page, name).locator('.own .permit');
+
+// Acquires a unit by the form below a semaphore.
+async function take(page, name, lease) {
+  const form = row(page, name).locator('form');
+  if (!(await form.isVisible())) await open(page, name);
+  await form.getByRole('spinbutton', {name: 'Lease'}).fill(String(lease));
+  await form.getByRole('button', {name: 'Down'}).click();
+}
+
 const confirm = page => page.locator('#confirm-yes').click();
 const live = page => page.locator('body.live').waitFor();
 const lost = page => page.locator('body.lost').waitFor();
@@ -181,7 +192,125 @@ const tests = {
     await waiters(page, 'room', '1');
     await server.ask('POST', '/semaphore/up', {name: 'room'});
     await permits(page, 'room', '1');
-    await shows(page.locator('#messages p'), /^room: granted, permit /);
+    await shows(page.locator('#messages p'), 'room: granted');
+    await own(page, 'room').waitFor();
+  },
+
+  async up_adds_units_and_a_permit_of_the_page_is_released({page, server}) {
+    await server.ask('POST', '/semaphore', {name: 'hoist', value: 1});
+    await server.ask('POST', '/semaphore', {name: 'other', value: 1});
+    const [down] = await Promise.all([page.waitForResponse('**/semaphore/down'), take(page, 'hoist', 600)]);
+    const {permit} = await down.json();
+    await shows(own(page, 'hoist'), /^This page holds 1 unit, lease ends in 9 min/);
+    await row(page, 'hoist').getByRole('button', {name: 'Up: add'}).click();
+    await value(page, 'hoist', '1');
+    await permits(page, 'hoist', '1');
+    // The details of another semaphore do not show the permit. It is not forgotten.
+    await open(page, 'other');
+    await row(page, 'other').locator('form').waitFor();
+    assert.equal(await own(page, 'other').count(), 0);
+    await open(page, 'hoist');
+    await row(page, 'hoist').getByRole('button', {name: /^Release permit \d+$/}).click();
+    await own(page, 'hoist').waitFor({state: 'detached'});
+    await value(page, 'hoist', '2');
+    await permits(page, 'hoist', '0');
+    assert.equal((await server.ask('POST', '/semaphore/up', {name: 'hoist', permit})).status, 409);
+  },
+
+  async a_permit_of_the_page_is_renewed_and_expires({page, server}) {
+    // The page's clock jumps. The server's clock does not, so the permit does not expire there.
+    await page.clock.install();
+    await page.reload();
+    await server.ask('POST', '/semaphore', {name: 'winch', value: 1});
+    await take(page, 'winch', 600);
+    await own(page, 'winch').waitFor();
+    await page.clock.fastForward(400_000);
+    await shows(own(page, 'winch'), /ends in [0-3] min/);
+    await row(page, 'winch').getByRole('button', {name: /^Renew permit \d+$/}).click();
+    await shows(own(page, 'winch'), /ends in 9 min/);
+    // The answer to a renewal may arrive after the end of the former lease.
+    const held_back = new Promise(resolve => page.route('**/semaphore/renew', resolve));
+    await row(page, 'winch').getByRole('button', {name: 'Renew'}).click();
+    const request = await held_back;
+    await page.clock.fastForward(600_000);
+    await own(page, 'winch').waitFor({state: 'detached'});
+    await request.continue();
+    await shows(own(page, 'winch'), /ends in 9 min/);
+    await page.clock.fastForward(600_000);
+    await own(page, 'winch').waitFor({state: 'detached'});
+  },
+
+  async a_token_without_admin_permission_renews_and_releases({page}) {
+    const server = await start(0, {TURNSTILE_ADMIN_TOKEN: 'admin', TURNSTILE_USE_TOKEN: 'use'});
+    await page.goto(server.url);
+    const use_token = async token => {
+      await page.locator('#token').fill(token);
+      await page.getByRole('button', {name: 'Connect'}).click();
+      await live(page);
+    };
+    await use_token('admin');
+    await page.getByLabel('Name', {exact: true}).fill('lift');
+    await page.getByRole('button', {name: 'Create'}).click();
+    await value(page, 'lift', '1');
+    await page.getByRole('button', {name: 'Token'}).click();
+    await use_token('use');
+    await take(page, 'lift', 600);
+    const [renewed] = await Promise.all([
+      page.waitForResponse('**/semaphore/renew'),
+      row(page, 'lift').getByRole('button', {name: 'Renew'}).click(),
+    ]);
+    assert.equal(renewed.status(), 200);
+    await row(page, 'lift').getByRole('button', {name: 'Release'}).click();
+    await permits(page, 'lift', '0');
+    await value(page, 'lift', '1');
+    await server.end();
+  },
+
+  async a_permit_of_the_page_that_has_ended_is_forgotten({page, server}) {
+    const free_first = async () => {
+      const {holding} = await (await server.ask('GET', '/semaphore/detail/ramp')).json();
+      assert.equal((await server.ask('POST', '/semaphore/free', {name: 'ramp', token: holding[0].token})).status, 200);
+    };
+    await server.ask('POST', '/semaphore', {name: 'ramp', value: 1});
+    await take(page, 'ramp', 600);
+    await own(page, 'ramp').waitFor();
+    await free_first();
+    await own(page, 'ramp').waitFor({state: 'detached'});
+    await take(page, 'ramp', 600);
+    await own(page, 'ramp').waitFor();
+    await page.route('**/semaphore/detail/*', route => route.abort());
+    await free_first();
+    await value(page, 'ramp', '1');
+    await row(page, 'ramp').getByRole('button', {name: 'Release'}).click();
+    await shows(page.locator('#messages p'), /^ramp: permit is not held/);
+    await own(page, 'ramp').waitFor({state: 'detached'});
+    await value(page, 'ramp', '1');
+    // A semaphore that is created again has none of the permits.
+    await take(page, 'ramp', 600);
+    await own(page, 'ramp').waitFor();
+    await server.ask('DELETE', '/semaphore/ramp');
+    await row(page, 'ramp').waitFor({state: 'detached'});
+    await page.unroute('**/semaphore/detail/*');
+    await server.ask('POST', '/semaphore', {name: 'ramp', value: 1});
+    await open(page, 'ramp');
+    await row(page, 'ramp').locator('form').waitFor();
+    await own(page, 'ramp').waitFor({state: 'detached'});
+  },
+
+  async the_page_keeps_a_limited_number_of_permits({page, server}) {
+    await server.ask('POST', '/semaphore', {name: 'shelf', value: 1000});
+    await take(page, 'shelf', 600);
+    await row(page, 'shelf').locator('form').evaluate(form => {
+      for (let i = 1; i < 100; ++i) form.requestSubmit(form.querySelector('.primary'));
+    });
+    await own(page, 'shelf').nth(99).waitFor();
+    await take(page, 'shelf', 600);
+    await shows(page.locator('#messages p'), 'This page keeps at most 100 permits. Release one first.');
+    await value(page, 'shelf', '900');
+    // The permits of a deleted semaphore do not count, once the page has forgotten them.
+    await server.ask('DELETE', '/semaphore/shelf');
+    await server.ask('POST', '/semaphore', {name: 'rack', value: 1});
+    while (await own(page, 'rack').count() === 0) await take(page, 'rack', 600);
   },
 
   async a_stuck_permit_is_freed({page, server}) {
@@ -329,11 +458,11 @@ const tests = {
   async it_fits_narrow_and_dark_screens({page, server}) {
     for (let i = 0; i < 5; ++i) await server.ask('POST', '/semaphore', {name: 'lathe ' + i, value: i + 1});
     await server.ask('POST', '/semaphore', {name: 'x'.repeat(200), value: 2 ** 53 - 1});
-    await server.ask('POST', '/semaphore/down', {name: 'lathe 0', lease: 600});
+    await take(page, 'lathe 0', 600);
+    await own(page, 'lathe 0').waitFor();
     await server.ask('POST', '/semaphore/down', {name: 'lathe 2', lease: 90, n: 2});
     const waiting = server.ask('POST', '/semaphore/down', {name: 'lathe 0', wait: 600});
     await waiters(page, 'lathe 0', '1');
-    await open(page, 'lathe 0');
     await row(page, 'lathe 0').locator('.queue li').waitFor();
     const ground = () => page.evaluate('getComputedStyle(document.body).backgroundColor');
     const light = await ground();
