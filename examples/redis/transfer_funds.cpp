@@ -13,6 +13,7 @@
 #include "common/program.hpp"
 #include "redis/processes.hpp"
 #include "redis/store.hpp"
+#include "redis/workplace.hpp"
 #include <algorithm>
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/awaitable.hpp>
@@ -120,17 +121,13 @@ asio::awaitable<void> work(const plan& plan, turnstile::redis::session& session,
         const int receiver = (sender + dice.roll(1, plan.accounts - 1) - 1) % plan.accounts + 1;
         co_await transfer(session, store, sender, receiver, dice.roll(1, start_money));
     }
-    co_await session.async_close(asio::as_tuple);
-    store.close();
 }
 
 void run_worker(const plan& plan, int seed)
 {
-    asio::io_context context;
-    turnstile::redis::session session{context, plan.settings};
-    examples::store store{context.get_executor(), plan.settings};
-    asio::co_spawn(context, work(plan, session, store, seed), examples::rethrow);
-    context.run();
+    examples::workplace here{plan.settings};
+    here.employ(work(plan, here.session, here.store, seed));
+    here.run();
 }
 
 /// Kills and stops processes until the time is up.
@@ -214,21 +211,6 @@ private:
     int frozen_count_ = 0;
 };
 
-/// Runs @p body with a store in a context that ends with this call.
-template <class Body>
-void with_store(const plan& plan, Body body)
-{
-    asio::io_context context;
-    examples::store store{context.get_executor(), plan.settings};
-    const auto run = [&]() -> asio::awaitable<void>
-    {
-        co_await body(store);
-        store.close();
-    };
-    asio::co_spawn(context, run(), examples::rethrow);
-    context.run();
-}
-
 void open_accounts(const plan& plan)
 {
     const auto open = [&](examples::store& store) -> asio::awaitable<void>
@@ -238,7 +220,7 @@ void open_accounts(const plan& plan)
             co_await store.command("HSET", account_key(i), "money", std::to_string(start_money),
                                    "fence", "0");
     };
-    with_store(plan, open);
+    examples::with_store(plan.settings, open);
 }
 
 /// Prints the result. Returns whether all checks passed.
@@ -260,7 +242,7 @@ bool report(const plan& plan, const trouble_maker& trouble)
             fmt::print("transfers {}: {}\n", what, count.at(0));
         }
     };
-    with_store(plan, look);
+    examples::with_store(plan.settings, look);
     fmt::print("processes killed: {}, stopped for two leases: {}\n", trouble.killed(),
                trouble.frozen());
     const int expected = start_money * plan.accounts;
