@@ -72,6 +72,17 @@ public:
         std::erase(children_, child);
     }
 
+    /// Waits until a process has stopped itself. Throws if it has exited instead.
+    void wait_until_stopped(pid_t child)
+    {
+        int status = 0;
+        ::waitpid(child, &status, WUNTRACED);
+        if (WIFSTOPPED(status))
+            return;
+        std::erase(children_, child);
+        throw std::runtime_error("process " + std::to_string(child) + " did not stop");
+    }
+
     /// Removes from the list one process that has exited, and returns whether there was one. Throws
     /// if it failed.
     bool reap()
