@@ -13,7 +13,6 @@
 #include <fmt/format.h>
 #include <string>
 #include <string_view>
-#include <tuple>
 #include <turnstile/concepts.hpp>
 #include <turnstile/error.hpp>
 #include <utility>
@@ -21,8 +20,8 @@
 
 // The dinner, for every kind of fork and clock.
 //
-// It uses only what every backend of Turnstile offers: a semaphore and its permit, or a mutex and its
-// guard. So the forks may be local to the process or shared by several processes.
+// A fork is a semaphore with one unit. The code uses only what every backend of Turnstile offers, so the forks may be
+// local to the process or shared by several processes.
 
 namespace examples::dinner {
 
@@ -76,38 +75,13 @@ inline std::pair<std::size_t, std::size_t> forks_of(std::size_t seat, std::size_
     return {left, right};
 }
 
-/// Acquires a fork, which is a semaphore with one unit, or a mutex.
-template <turnstile::awaitable_semaphore Fork>
-auto take(Fork& fork)
+/// Releases a fork. An error means that the lease expired, or may have expired because the connection broke. It is
+/// ignored, because the fork then becomes free without this call.
+template <class Permit>
+boost::asio::awaitable<void> put_back(Permit& permit)
 {
-    return fork.async_acquire();
-}
-
-/// @copydoc take
-template <turnstile::awaitable_mutex Fork>
-auto take(Fork& fork)
-{
-    return fork.async_lock();
-}
-
-/// Releases the fork that take() acquired. An error means that the lease expired, or may have expired
-/// because the connection broke. It is ignored, because the fork then becomes free without this call.
-template <class Held>
-boost::asio::awaitable<void> put_back(Held& held)
-{
-    turnstile::error_code error;
-    bool comes_back = false;
-    if constexpr (requires { held.async_release(); })
-    {
-        std::tie(error) = co_await held.async_release(boost::asio::as_tuple);
-        comes_back = Held::semaphore_type::is_leased;
-    }
-    else
-    {
-        std::tie(error) = co_await held.async_unlock(boost::asio::as_tuple);
-        comes_back = Held::mutex_type::is_leased;
-    }
-    if (error && !comes_back)
+    const auto [error] = co_await permit.async_release(boost::asio::as_tuple);
+    if (error && !Permit::semaphore_type::is_leased)
         throw turnstile::system_error(error);
 }
 
@@ -115,16 +89,16 @@ boost::asio::awaitable<void> put_back(Held& held)
 ///
 /// @param report a function `void(activity)`, called at each step. It reports the end of
 ///               the meal before the forks are released.
-/// @param eat a function that receives both results of take() and returns an awaitable.
-template <class Fork, class Clock, class Report, class Eat>
+/// @param eat a function that receives both permits and returns an awaitable.
+template <turnstile::awaitable_semaphore Fork, class Clock, class Report, class Eat>
 boost::asio::awaitable<void> dine(Fork& first_fork, Fork& second_fork, Clock& clock, Report& report,
                                   Eat& eat)
 {
     report(activity::waits);
-    auto first = co_await take(first_fork);
+    auto first = co_await first_fork.async_acquire();
     report(activity::has_one_fork);
     co_await clock.async_pause(1);  // the time to reach for the other fork
-    auto second = co_await take(second_fork);
+    auto second = co_await second_fork.async_acquire();
 
     report(activity::eats);
     co_await eat(first, second);

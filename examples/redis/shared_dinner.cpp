@@ -17,7 +17,7 @@
 #include <boost/asio/io_context.hpp>
 #include <chrono>
 #include <cstddef>
-#include <turnstile/redis/async_mutex.hpp>
+#include <turnstile/redis/async_semaphore.hpp>
 
 namespace asio = boost::asio;
 using std::chrono::milliseconds;
@@ -81,8 +81,8 @@ asio::awaitable<void> philosophize(const plan& plan, turnstile::redis::session& 
     const auto [first, second] = forks_of(seat, plan.names.size(), fork_order::by_number);
     const std::string first_key = fork_key(first);
     const std::string second_key = fork_key(second);
-    turnstile::redis::async_mutex first_fork{session, first_key};
-    turnstile::redis::async_mutex second_fork{session, second_key};
+    turnstile::redis::async_semaphore first_fork{session, first_key, 1};
+    turnstile::redis::async_semaphore second_fork{session, second_key, 1};
     wall_clock clock{milliseconds(plan.options.time_unit)};
     dice random{plan.options.seed, seat};
 
@@ -168,8 +168,8 @@ std::vector<std::size_t> missing_forks(const plan& plan)
     {
         for (std::size_t i = 0; i != plan.names.size(); ++i)
         {
-            turnstile::redis::async_mutex fork{session, fork_key(i)};
-            auto held = co_await fork.async_try_lock_for(longest_allowed(plan, 0));
+            turnstile::redis::async_semaphore fork{session, fork_key(i), 1};
+            auto held = co_await fork.async_try_acquire_for(1, longest_allowed(plan, 0));
             if (held)
                 co_await put_back(*held);
             else

@@ -13,8 +13,8 @@
 namespace examples::dinner {
 
 /// Runs the dinner with philosophers in several processes. From time to time one process is killed and
-/// replaced. Each fork is a mutex over Redis. A meal counts only if the fencing tokens of both forks are the
-/// latest, so a killed philosopher, or one whose lease has expired, cannot count a meal.
+/// replaced. Each fork is a semaphore over Redis with one unit. A meal counts only if the fencing tokens of both forks
+/// are the latest, so a killed philosopher, or one whose lease has expired, cannot count a meal.
 ///
 /// Each philosopher acquires the fork with the lower number first. At the end each has eaten the given number
 /// of meals, and all forks are free.

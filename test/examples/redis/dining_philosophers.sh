@@ -9,7 +9,7 @@ source "$(dirname "$0")/../../../scripts/redis.sh"
 start_redis
 
 # Long enough for kills, even if they come late.
-run dining_philosophers --redis "$redis_url" --processes 3 --rounds 30 --time-unit 20 --kill-every 25
+run dining_philosophers --redis "$redis_url?idle_time=1h" --processes 3 --rounds 30 --time-unit 20 --kill-every 25
 expect_status 0
 expect_text 'Aristotle    30 meals' 'Buddha       30 meals' 'Confucius    30 meals' \
   'Diogenes     30 meals' 'Epicurus     30 meals' 'longest wait: ' \
@@ -19,6 +19,10 @@ expect_text 'Aristotle    30 meals' 'Buddha       30 meals' 'Confucius    30 mea
 # The counters in the server.
 meals=$(redis-cli -s "${redis_url#unix://}" hget dinner meals)
 [[ $meals == 150 ]] || complain "the server knows of $meals meals instead of 150"
+
+# The server remembers the semaphores for the idle time.
+forks=$(redis-cli -s "${redis_url#unix://}" --scan --pattern 'turnstile:*:semaphore:fork:?' | wc -l)
+((forks == 5)) || complain "$forks forks are semaphores, instead of 5"
 
 # More processes than philosophers, without kills.
 run dining_philosophers --redis "$redis_url" --processes 4 --philosophers 2 --rounds 5 --time-unit 1
