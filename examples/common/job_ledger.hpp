@@ -27,6 +27,7 @@ namespace examples::scheduler {
 ///
 /// A worker records that it is going to report a job as finished, and then the answer of the queue. If it is killed or
 /// disconnected in between, only the queue knows the answer: the job was finished if it is not in the queue at the end.
+/// If the queue starts such a job again, the ledger cannot tell whether the first finish was accepted as well.
 class ledger
 {
 public:
@@ -151,7 +152,8 @@ public:
                    totals_->finished.load(), totals_->rejected.load(), unanswered());
     }
 
-    /// Describes each mistake in a sentence. The list is empty if each job was finished exactly once.
+    /// Describes each mistake in a sentence. The list is empty if each job was finished, and none twice as
+    /// far as the workers know.
     ///
     /// @param killed        the number of workers that were killed, each with one job at most.
     /// @param queues_are_empty whether the queues have no jobs left, not even dead letters.
@@ -245,7 +247,7 @@ private:
     std::span<entry> entries_;
 };
 
-/// Prints whether each job was finished exactly once.
+/// Prints the complaints, or that there are none.
 ///
 /// @return The exit status of the program.
 inline int judge(const std::vector<std::string>& complaints, int jobs)
@@ -256,7 +258,8 @@ inline int judge(const std::vector<std::string>& complaints, int jobs)
     if (complaints.size() > most)
         fmt::print("WRONG: and {} more mistakes\n", complaints.size() - most);
     if (complaints.empty())
-        fmt::print("All {} jobs were finished, each exactly once, and the queues are empty.\n",
+        fmt::print("All {} jobs were finished, none twice as far as the workers know, and the "
+                   "queues are empty.\n",
                    jobs);
     return complaints.empty() ? 0 : 1;
 }
