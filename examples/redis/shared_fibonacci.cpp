@@ -115,7 +115,7 @@ try
     app.add_option("--count", count, "Count of the numbers that all processes append together")
         ->check(examples::whole_number(1, most_numbers, "as later numbers do not fit into 64 bits"))
         ->capture_default_str();
-    app.add_flag("--no-mutex", no_mutex, "Without a lock: the list comes out wrong");
+    app.add_flag("--no-mutex", no_mutex, "Without a lock: the list may come out wrong");
     CLI11_PARSE(app, argc, argv);
 
     const turnstile::redis::config settings{url};

@@ -9,10 +9,20 @@ start_redis
 # The example is not about time: a paused process must not lose a lease, a connection or an answer.
 redis_url+='?lease=5min&claim_lease=1min&health_check=1min&connect_timeout=1min'
 
+list='[0, 1, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144, 233, 377, 610, 987, 1597, 2584, 4181, 6765, 10946]'
 run shared_fibonacci --redis "$redis_url" --processes 4 --count 20
 expect_status 0
-expect_output '[0, 1, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144, 233, 377, 610, 987, 1597, 2584, 4181, 6765, 10946]
-4 processes, 20 numbers: the list is right'
+expect_output "$list
+4 processes, 20 numbers: the list is right"
+
+# Without a lock, the processes race. The program has to report what became of the list.
+run shared_fibonacci --redis "$redis_url" --processes 4 --count 20 --no-mutex
+expect_status 0
+if [[ $output == "$list"* ]]; then
+  expect_text '4 processes, 20 numbers: the list is right'
+else
+  expect_text '4 processes, 20 numbers: the list is wrong'
+fi
 
 run shared_fibonacci --redis "$redis_url" --processes 1 --count 1
 expect_status 0
