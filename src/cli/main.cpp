@@ -48,7 +48,7 @@ bool take_number(std::string_view& text, Number& number)
 /// Adds an option whose value is a whole number within limits.
 template <class Number>
 CLI::Option* add_number(CLI::App& app, const char* name, Number least, Number most,
-                        std::function<void(Number)> store, const char* help)
+                        const std::function<void(Number)>& store, const char* help)
 {
     return app
         .add_option_function<std::string>(
@@ -69,7 +69,8 @@ CLI::Option* add_number(CLI::App& app, const char* name, Number least, Number mo
 
 /// Adds an option whose value is a whole number with a unit, as in a URL.
 CLI::Option* add_duration(CLI::App& app, const char* name,
-                          std::function<void(std::chrono::milliseconds)> store, const char* help)
+                          const std::function<void(std::chrono::milliseconds)>& store,
+                          const char* help)
 {
     return app
         .add_option_function<std::string>(

@@ -21,6 +21,7 @@ namespace {
 std::vector<char*> pointers_to(std::vector<std::string>& texts)
 {
     std::vector<char*> result;
+    result.reserve(texts.size() + 1);
     for (std::string& text : texts)
         result.push_back(text.data());
     result.push_back(nullptr);
@@ -59,7 +60,7 @@ program::program(std::vector<std::string> command, std::vector<std::string> vari
             ::_exit(status_of_signal(SIGKILL));
         if (has_own_group_)
             ::setpgid(0, 0);
-        ::sigprocmask(SIG_SETMASK, &mask, nullptr);
+        ::pthread_sigmask(SIG_SETMASK, &mask, nullptr);
         ::execvpe(arguments[0], arguments.data(), environment.data());
         const int error = errno;
         [[maybe_unused]] const auto written = ::write(report[1], &error, sizeof error);

@@ -14,6 +14,9 @@
 #include <exception>
 #include <fmt/format.h>
 #include <iostream>
+#include <memory>
+#include <optional>
+#include <string>
 #include <system_error>
 #include <turnstile/error.hpp>
 #include <turnstile/event.hpp>
@@ -116,8 +119,9 @@ private:
         co_await asio::this_coro::reset_cancellation_state(asio::disable_cancellation());
         if (!owned)
         {
+            const auto limit = options_.time_limit.value_or(std::chrono::milliseconds::zero());
             std::cerr << fmt::format("turnstile: '{}' was not granted within {} ms\n",
-                                     options_.object.name, options_.time_limit->count());
+                                     options_.object.name, limit.count());
             result_ = timed_out;
             co_return;
         }
@@ -125,9 +129,8 @@ private:
         {
             owned->lost().assign([this](asio::cancellation_type) { lose(); });
             co_await has_ended_.async_wait();
-            kill_timer_.cancel();
             owned->lost().clear();
-            result_ = is_lost_ ? int(lock_lost) : *program_->status();
+            result_ = is_lost_ ? int(lock_lost) : program_->status().value_or(failed);
         }
         try
         {
@@ -152,10 +155,11 @@ private:
     {
         try
         {
-            program_.emplace(options_.command,
-                             std::vector{"TURNSTILE_LOCK=" + options_.object.name,
-                                         "TURNSTILE_FENCING_TOKEN=" + std::to_string(token)},
-                             signals_.former_mask());
+            program_ = std::make_unique<program>(
+                options_.command,
+                std::vector{"TURNSTILE_LOCK=" + options_.object.name,
+                            "TURNSTILE_FENCING_TOKEN=" + std::to_string(token)},
+                signals_.former_mask());
             return true;
         }
         catch (const std::system_error& error)
@@ -213,7 +217,7 @@ private:
     signals signals_;
     redis::session session_;
     asio::cancellation_signal cancel_;
-    std::optional<program> program_;
+    std::unique_ptr<program> program_;
     event has_ended_;
     asio::steady_timer kill_timer_;
     bool is_lost_ = false;

@@ -23,7 +23,7 @@ signals::signals(const boost::asio::any_io_executor& executor,
     sigemptyset(&handled);
     for (const int each : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGCHLD})
         sigaddset(&handled, each);
-    ::sigprocmask(SIG_BLOCK, &handled, &former_mask_);
+    ::pthread_sigmask(SIG_BLOCK, &handled, &former_mask_);
     const int descriptor = ::signalfd(-1, &handled, SFD_CLOEXEC | SFD_NONBLOCK);
     if (descriptor < 0)
         throw std::system_error(errno, std::generic_category(), "cannot receive signals");

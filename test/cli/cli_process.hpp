@@ -7,6 +7,7 @@
 
 #include <array>
 #include <csignal>
+#include <cstddef>
 #include <fcntl.h>
 #include <pty.h>
 #include <stdexcept>
@@ -107,6 +108,16 @@ public:
                 result += c;
         }
         return result.empty() ? "end" : result;
+    }
+
+    /// Waits for the next characters of the output.
+    [[nodiscard]] std::string characters(std::size_t number)
+    {
+        std::string result;
+        char c = 0;
+        while (result.size() != number && ::read(output_, &c, 1) == 1)
+            result += c;
+        return result;
     }
 
     /// Waits for the rest of the output.

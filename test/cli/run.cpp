@@ -148,13 +148,18 @@ BOOST_AUTO_TEST_CASE(a_program_whose_lock_is_not_granted_in_time_does_not_run)
     lock_client holder(undisturbed(server.url()));
     const auto held = holder.lock("job");
     BOOST_TEST(held->result() == "held");
-    for (const std::string limit : {"0s", "50ms"})
+    for (const std::string limit : {"0", "50"})
     {
-        const cli_result run(server.url(), shell("echo runs", {"--timeout", limit}));
-        BOOST_TEST(run.status == 124);
-        BOOST_TEST(run.output == "turnstile: 'job' was not granted within " +
-                                     limit.substr(0, limit.find_first_not_of("0123456789")) +
-                                     " ms\n");
+        std::string output;
+        // A slow machine needs longer to connect. Then the error is another one.
+        BOOST_TEST(until(
+            [&]
+            {
+                const cli_result run(server.url(), shell("echo runs", {"--timeout", limit + "ms"}));
+                output = run.output;
+                return run.status == 124;
+            }));
+        BOOST_TEST(output == "turnstile: 'job' was not granted within " + limit + " ms\n");
     }
     BOOST_TEST(lock_view(server, "job").queued() == 0);
 }
@@ -206,17 +211,19 @@ BOOST_AUTO_TEST_CASE(without_a_terminal_signals_reach_the_children_of_the_progra
     BOOST_TEST(until([&] { return !is_alive(child); }));
 }
 
-BOOST_AUTO_TEST_CASE(a_key_of_the_terminal_reaches_the_program_once)
+BOOST_AUTO_TEST_CASE(a_key_of_the_terminal_is_not_forwarded)
 {
     const redis_server server;
-    const std::string script = "sleep 1000 & s=$!; trap 'echo int' INT; trap 'echo usr1' USR1;"
-                               "trap 'kill $s 2> /dev/null; echo term; exit' TERM;"
-                               "echo started; while true; do wait; done";
-    cli_process run(server.url(), shell(script), terminal::of_the_test);
+    // The program leaves the session of the terminal, which then sends its signal to turnstile alone.
+    const std::string script =
+        "sleep 1000 & s=$!; trap 'echo int' INT; trap 'echo usr1' USR1;"
+        "trap 'kill $s; echo term; exit' TERM; echo started; while true; do wait; done";
+    cli_process run(server.url(), {"run", "job", "--", "setsid", "sh", "-c", script},
+                    terminal::of_the_test);
     BOOST_TEST(run.line() == "started");
     run.type('\x03');
-    BOOST_TEST(run.line() == "^Cint");
-    // Signals of a process are forwarded, after those before them.
+    // The terminal shows the key after it has sent the signal.
+    BOOST_TEST(run.characters(2) == "^C");
     run.signal(SIGUSR1);
     BOOST_TEST(run.line() == "usr1");
     run.signal(SIGTERM);
@@ -239,7 +246,8 @@ BOOST_AUTO_TEST_CASE(a_signal_ends_a_release_that_is_not_confirmed)
 {
     const redis_server server;
     const folder files;
-    cli_process run(server.url(), shell("echo $$; " + files.wait()));
+    // The release would be given up at the end of the lease.
+    cli_process run(server.url() + "?lease=1h", shell("echo $$; " + files.wait()));
     const std::string program = run.line();
     server.pause();
     files.end();

@@ -134,8 +134,8 @@ void session_engine::wait_on(const std::shared_ptr<lock_operation>& operation)
         // A wait for a predicate waits several times, and its condition may be destroyed in between.
         if (operation->condition->forgotten)
             cancel(operation);
-        else if (operation->limit)
-            set_limit(operation, *operation->limit);
+        else if (const auto limit = operation->limit)
+            set_limit(operation, *limit);
     }
     perform();
 }
