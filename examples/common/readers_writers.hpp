@@ -14,6 +14,7 @@
 #include <fmt/format.h>
 #include <string>
 #include <string_view>
+#include <turnstile/concepts.hpp>
 #include <utility>
 #include <vector>
 
@@ -64,7 +65,7 @@ inline std::vector<std::string> visitor_list(int readers, int writers)
 }
 
 /// Admits readers and writers, and counts them.
-template <class Monitor>
+template <turnstile::awaitable_monitor Monitor>
 class reading_room
 {
     using contribution_type = typename Monitor::contribution_type;
@@ -202,7 +203,7 @@ inline std::string_view sentence(activity what)
 ///               of reading or writing before leaving.
 /// @param use returns an awaitable that runs inside.
 /// @return The result of reading_room::leave().
-template <class Monitor, class Report, class Use>
+template <turnstile::awaitable_monitor Monitor, class Report, class Use>
 boost::asio::awaitable<bool> take_turn(role as, reading_room<Monitor>& room, Report& report,
                                        Use& use)
 {
@@ -218,7 +219,7 @@ boost::asio::awaitable<bool> take_turn(role as, reading_room<Monitor>& room, Rep
 ///
 /// @param random decides how long each activity takes.
 /// @param report see take_turn().
-template <class Monitor, class Clock, class Report>
+template <turnstile::awaitable_monitor Monitor, class Clock, class Report>
 boost::asio::awaitable<void> visit(role as, int rounds, dice random, reading_room<Monitor>& room,
                                    Clock& clock, Report report)
 {

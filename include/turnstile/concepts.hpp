@@ -140,6 +140,24 @@ concept awaitable_condition =
         condition.async_notify_all(boost::asio::detached);
     };
 
+/// A monitor of any backend. A section, in which the lock is held, waits and notifies.
+template <class Monitor>
+concept awaitable_monitor =
+    requires(Monitor& monitor, typename Monitor::section& section,
+             typename Monitor::condition_type& condition, void (*body)(typename Monitor::section&),
+             bool (*predicate)(decltype(std::as_const(*section))), std::chrono::milliseconds time,
+             std::chrono::steady_clock::time_point deadline) {
+        { monitor.make_condition("name") } -> std::same_as<typename Monitor::condition_type>;
+        monitor.get_executor();
+        monitor.async_with(body, boost::asio::detached);
+        section.operator->();
+        section.async_wait(condition, predicate, boost::asio::detached);
+        section.async_wait_for(condition, time, predicate, boost::asio::detached);
+        section.async_wait_until(condition, deadline, predicate, boost::asio::detached);
+        section.notify_one(condition);
+        section.notify_all(condition);
+    };
+
 /// An event of any backend.
 template <class Event>
 concept awaitable_event = requires(Event& event, std::chrono::milliseconds time,

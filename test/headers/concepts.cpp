@@ -13,6 +13,7 @@
 #include <turnstile/event.hpp>
 #include <turnstile/job_queue.hpp>
 #include <turnstile/latch.hpp>
+#include <turnstile/monitor.hpp>
 #include <turnstile/shared_mutex.hpp>
 
 static_assert(turnstile::awaitable_mutex<turnstile::async_mutex>);
@@ -20,6 +21,7 @@ static_assert(turnstile::awaitable_mutex<turnstile::unsynchronized_async_mutex>)
 static_assert(turnstile::awaitable_semaphore<turnstile::async_semaphore>);
 static_assert(turnstile::awaitable_shared_mutex<turnstile::shared_mutex>);
 static_assert(turnstile::awaitable_condition<turnstile::condition<turnstile::async_mutex>>);
+static_assert(turnstile::awaitable_monitor<turnstile::monitor<int>>);
 static_assert(turnstile::awaitable_event<turnstile::event>);
 static_assert(turnstile::awaitable_latch<turnstile::latch>);
 static_assert(turnstile::awaitable_barrier<turnstile::barrier>);

@@ -4,6 +4,7 @@
 
 // The classes satisfy the concepts, see concepts.cpp.
 
+#include <boost/describe/class.hpp>
 #include <turnstile/concepts.hpp>
 #include <turnstile/detail/section.hpp>
 #include <turnstile/redis/async_mutex.hpp>
@@ -12,15 +13,24 @@
 #include <turnstile/redis/condition.hpp>
 #include <turnstile/redis/event.hpp>
 #include <turnstile/redis/latch.hpp>
+#include <turnstile/redis/monitor.hpp>
 #include <turnstile/redis/shared_mutex.hpp>
 
 namespace redis = turnstile::redis;
+
+struct stock
+{
+    int parts = 0;
+};
+
+BOOST_DESCRIBE_STRUCT(stock, (), (parts))
 
 static_assert(turnstile::awaitable_mutex<redis::async_mutex>);
 static_assert(turnstile::guard_of_lease<redis::async_mutex::guard_type>);
 static_assert(turnstile::awaitable_semaphore<redis::async_semaphore>);
 static_assert(turnstile::awaitable_shared_mutex<redis::shared_mutex>);
 static_assert(turnstile::awaitable_condition<redis::condition>);
+static_assert(turnstile::awaitable_monitor<redis::monitor<stock>>);
 static_assert(turnstile::awaitable_event<redis::event>);
 static_assert(turnstile::awaitable_latch<redis::latch>);
 static_assert(turnstile::awaitable_barrier<redis::barrier>);
