@@ -6,6 +6,7 @@
 #define TURNSTILE_DETAIL_CONTEXT_REGISTRY_HPP
 
 #include <boost/asio/execution_context.hpp>
+#include <boost/config.hpp>
 #include <mutex>
 #include <turnstile/detail/wait_queue_base.hpp>
 #include <turnstile/detail/waiter.hpp>
@@ -71,8 +72,9 @@ private:
     context_guest* prev_ = nullptr;
 };
 
-/// The service of a context that evicts the context's waiters at its shutdown.
-class context_registry final : public boost::asio::execution_context::service
+/// The service of a context that evicts the context's waiters at its shutdown. All modules of a program share it and
+/// its mutex, even if they are compiled with hidden symbols.
+class BOOST_SYMBOL_VISIBLE context_registry final : public boost::asio::execution_context::service
 {
 public:
     using key_type = context_registry;
@@ -88,6 +90,13 @@ public:
 
     /// Evicts again: handlers that other services destroyed after shutdown() may have started waits.
     ~context_registry() override { evict_all(); }
+
+    /// The mutex that guards all links and guests of the process.
+    static std::mutex& mutex() noexcept
+    {
+        static constinit std::mutex instance;
+        return instance;
+    }
 
     /// Creates a link. The caller holds no lock, and has seen that the pair has no link.
     static context_link* make_link(wait_queue_base& queue, boost::asio::execution_context& context)
@@ -131,12 +140,6 @@ public:
     }
 
 private:
-    static std::mutex& mutex() noexcept
-    {
-        static constinit std::mutex instance;
-        return instance;
-    }
-
     void shutdown() override { evict_all(); }
 
     /// Removes the links of a queue, and returns true when none is left. Returns false at a link

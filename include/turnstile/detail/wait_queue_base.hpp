@@ -8,6 +8,7 @@
 #include <atomic>
 #include <boost/asio/cancellation_type.hpp>
 #include <boost/asio/execution_context.hpp>
+#include <boost/config.hpp>
 #include <boost/core/yield_primitives.hpp>
 #include <cstdint>
 #include <turnstile/detail/waiter.hpp>
@@ -60,8 +61,9 @@ struct context_link
     gate posting{};
 };
 
-/// The waiters that a thread has still to post, and the states that it then deletes.
-struct posting_in_progress
+/// The waiters that a thread has still to post, and the states that it then deletes. All modules of a program share the
+/// objects, even if they are compiled with hidden symbols.
+struct BOOST_SYMBOL_VISIBLE posting_in_progress
 {
     waiter_chain* waiters = nullptr;
     wait_queue_base* dead = nullptr;
