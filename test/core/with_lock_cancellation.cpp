@@ -6,10 +6,14 @@
 
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/awaitable.hpp>
+#include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/asio/deferred.hpp>
+#include <boost/asio/execution/blocking.hpp>
 #include <boost/asio/io_context.hpp>
+#include <boost/asio/require.hpp>
 #include <boost/asio/this_coro.hpp>
 #include <boost/test/unit_test.hpp>
+#include <exception>
 #include <optional>
 #include <support/attempt.hpp>
 #include <support/section_attempt.hpp>
@@ -95,6 +99,31 @@ TURNSTILE_TEST_BOTH_PATHS(a_cancellation_that_meets_the_grant_keeps_the_body_fro
             BOOST_TEST(t.story == "");
             BOOST_TEST(!t.mutex.is_locked());
         }
+}
+
+BOOST_AUTO_TEST_CASE(a_cancellation_before_a_posted_start_of_the_body_keeps_it_from_being_started)
+{
+    for (const asio::cancellation_type type : each_type)
+    {
+        scene t(path::handler);
+        // This executor posts the coroutine of the body. The handler has no executor of its own.
+        async_mutex mutex(asio::require(t.context.get_executor(), asio::execution::blocking.never));
+        guard_type held = *mutex.try_lock();
+        attempt<> a;
+        section_receiver<void> receive(a, t.context.get_executor());
+        const scene::body body = t.pausing();
+        with_lock(mutex, body,
+                  asio::bind_cancellation_slot(a.slot(), [&](const std::exception_ptr& failure)
+                                               { receive(failure); }));
+        held.unlock();
+        t.context.poll_one();
+        BOOST_TEST(mutex.is_locked());
+        a.cancel(type);
+        drain(t.context);
+        BOOST_TEST(a.state() == "aborted");
+        BOOST_TEST(t.story == "");
+        BOOST_TEST(!mutex.is_locked());
+    }
 }
 
 TURNSTILE_TEST_BOTH_PATHS(the_lock_of_a_section_that_was_cancelled_late_goes_to_the_next)

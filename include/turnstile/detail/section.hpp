@@ -180,16 +180,21 @@ run_until_lost(Ownership& owned, Body& body)
     std::rethrow_exception(failure);
 }
 
-/// Runs a body that returns an awaitable, unless there is an error already, and always releases the
-/// ownership afterwards.
+/// Runs a body that returns an awaitable, unless there is an error already or the section was cancelled
+/// before this coroutine began, and always releases the ownership afterwards.
 template <class Ownership, class Body>
 boost::asio::awaitable<section_result_t<Body, Ownership>,
                        typename section_traits<Body, Ownership>::executor_type>
-run_section(Ownership owned, Body body, error_code refused)
+run_section(Ownership owned, Body body, error_code refused,
+            boost::asio::cancellation_state cancellation)
 {
     namespace asio = boost::asio;
     using result_type = section_result_t<Body, Ownership>;
 
+    // If the executor has posted the start of this coroutine, co_spawn() has accepted only a terminal cancellation
+    // meanwhile.
+    if (!refused && cancellation.cancelled() != asio::cancellation_type::none)
+        refused = asio::error::operation_aborted;
     co_await asio::this_coro::reset_cancellation_state(asio::enable_total_cancellation());
     std::exception_ptr failure;
     std::conditional_t<std::is_void_v<result_type>, std::optional<bool>, std::optional<result_type>>
@@ -289,23 +294,14 @@ public:
         // A cancellation after the grant still prevents the body from starting.
         if (!error && cancellation_.cancelled() != boost::asio::cancellation_type::none)
             error = boost::asio::error::operation_aborted;
-        if (auto slot = boost::asio::get_associated_cancellation_slot(handler_);
-            slot.is_connected())
-            slot.clear();
         if (error && (is_local<Ownership> || !owned))
             return fail(std::make_exception_ptr(system_error(error)), std::move(owned));
         if constexpr (section_traits<Body, Ownership>::is_awaitable)
-            boost::asio::co_spawn(
-                executor_, run_section<Ownership, Body>(std::move(owned), std::move(body_), error),
-                std::move(handler_));
+            spawn(std::move(body_), std::move(owned), error);
         else if constexpr (is_local<Ownership>)
             run_plain(std::move(owned));
         else
-            boost::asio::co_spawn(
-                executor_,
-                run_section<Ownership, awaitable_body<Body, Ownership>>(
-                    std::move(owned), awaitable_body<Body, Ownership>(std::move(body_)), error),
-                std::move(handler_));
+            spawn(awaitable_body<Body, Ownership>(std::move(body_)), std::move(owned), error);
     }
 
 protected:
@@ -313,15 +309,31 @@ protected:
     template <std::same_as<result_type> Result>
     void complete(Result result)
     {
-        if (auto slot = boost::asio::get_associated_cancellation_slot(handler_);
-            slot.is_connected())
-            slot.clear();
+        clear_slot();
         std::move(handler_)(std::exception_ptr(), std::move(result));
     }
 
 private:
+    void clear_slot() noexcept
+    {
+        if (auto slot = boost::asio::get_associated_cancellation_slot(handler_);
+            slot.is_connected())
+            slot.clear();
+    }
+
+    template <class Coroutine>
+    void spawn(Coroutine body, Ownership owned, const error_code& error)
+    {
+        boost::asio::co_spawn(
+            executor_,
+            run_section<Ownership, Coroutine>(std::move(owned), std::move(body), error,
+                                              cancellation_),
+            boost::asio::bind_cancellation_slot(cancellation_.slot(), std::move(handler_)));
+    }
+
     void fail(std::exception_ptr failure, Ownership owned)
     {
+        clear_slot();
         owned = Ownership();
         if constexpr (std::is_void_v<result_type>)
             std::move(handler_)(std::move(failure));
@@ -333,6 +345,7 @@ private:
     {
         // Not used if there is no result.
         using stored_type = std::conditional_t<std::is_void_v<result_type>, bool, result_type>;
+        clear_slot();
         std::exception_ptr failure;
         std::optional<stored_type> result;
         try
