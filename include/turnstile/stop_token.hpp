@@ -11,15 +11,18 @@
 #include <boost/asio/associated_executor.hpp>
 #include <boost/asio/associator.hpp>
 #include <boost/asio/async_result.hpp>
+#include <boost/asio/bind_executor.hpp>
 #include <boost/asio/cancellation_signal.hpp>
 #include <boost/asio/cancellation_type.hpp>
 #include <boost/asio/deferred.hpp>
 #include <boost/asio/dispatch.hpp>
 #include <boost/asio/post.hpp>
+#include <boost/asio/strand.hpp>
 #include <boost/asio/system_executor.hpp>
 #include <memory>
 #include <optional>
 #include <stop_token>
+#include <turnstile/detail/promise_executor.hpp>
 #include <type_traits>
 #include <utility>
 
@@ -28,7 +31,7 @@ namespace turnstile {
 namespace detail {
 
 /// Connects a stop token with a cancellation signal while an operation runs. Everything runs on the
-/// executor of the handler, except the callback of the token.
+/// executor of the handler, one function at a time, except the callback of the token.
 template <class Executor>
 class stop_link : public std::enable_shared_from_this<stop_link<Executor>>
 {
@@ -125,6 +128,19 @@ private:
     std::shared_ptr<stop_link<Executor>> link_;
 };
 
+/// Returns the handler. That of a future gets a strand, because several threads run its own executor: the cancellation
+/// must not run at the same time as the completion.
+template <class Handler>
+auto serialized(Handler&& handler)
+{
+    using handler_type = std::decay_t<Handler>;
+    if constexpr (is_promise_executor<boost::asio::associated_executor_t<handler_type>>)
+        return boost::asio::bind_executor(boost::asio::make_strand(boost::asio::system_executor()),
+                                          std::forward<Handler>(handler));
+    else
+        return handler_type(std::forward<Handler>(handler));
+}
+
 /// Starts an operation that a stop token can cancel.
 template <class Initiation>
 class initiate_stoppable
@@ -145,27 +161,27 @@ public:
     template <class Handler, class... Args>
     void operator()(Handler&& handler, std::stop_token token, Args&&... args) &&
     {
-        using handler_type = std::decay_t<Handler>;
+        auto own = serialized(std::forward<Handler>(handler));
+        using handler_type = decltype(own);
         // The default executor is that of the operation.
         using own_executor =
             boost::asio::associated_executor_t<Initiation, boost::asio::system_executor>;
         using handler_executor = boost::asio::associated_executor_t<handler_type, own_executor>;
         auto link =
             std::make_shared<stop_link<handler_executor>>(boost::asio::get_associated_executor(
-                handler,
+                own,
                 boost::asio::get_associated_executor(initiation_, boost::asio::system_executor())));
         // The operation's own cancellation is forwarded in the same way. The slot may outlive the
         // context of the handler. So it must not keep the link alive: a stop request would then
         // still post to that context.
-        if (auto slot = boost::asio::get_associated_cancellation_slot(handler); slot.is_connected())
+        if (auto slot = boost::asio::get_associated_cancellation_slot(own); slot.is_connected())
             slot.assign(
                 [weak = std::weak_ptr(link)](boost::asio::cancellation_type_t type)
                 {
                     if (const auto self = weak.lock())
                         self->emit(type);
                 });
-        stoppable_handler<handler_type, handler_executor> wrapped(
-            handler_type(std::forward<Handler>(handler)), link);
+        stoppable_handler<handler_type, handler_executor> wrapped(std::move(own), link);
         link->start(std::move(token));
         std::move(initiation_)(std::move(wrapped), std::forward<Args>(args)...);
         link->operation_started();
@@ -220,12 +236,16 @@ private:
  * completes as if its own slot had been triggered. Use it to connect coroutines with code that is
  * written for `std::jthread`. Between Asio operations, cancellation slots are cheaper.
  *
+ * Asio requires that no handler of the operation runs while a signal is emitted. So if several threads
+ * run the executor of the handler, it has to be a strand. A handler of `use_future` gets a strand of the
+ * system executor.
+ *
  * @param stop  the stop token; has no effect if it cannot be stopped.
  * @param token the completion token of the operation.
  * @par Thread safety
  * The stop may be requested on any thread.
  * @par Complexity
- * One allocation, and one posted function if the stop is requested.
+ * One allocation, with `use_future` that of a strand, too; one posted function if the stop is requested.
  */
 template <class CompletionToken = boost::asio::deferred_t>
 [[nodiscard]] auto bind_stop_token(std::stop_token stop, CompletionToken&& token = {})

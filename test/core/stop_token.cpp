@@ -4,9 +4,11 @@
 
 // Tests operations that a std::stop_token cancels.
 
+#include <atomic>
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/associated_cancellation_slot.hpp>
+#include <boost/asio/associated_executor.hpp>
 #include <boost/asio/async_result.hpp>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/bind_allocator.hpp>
@@ -19,8 +21,10 @@
 #include <boost/asio/deferred.hpp>
 #include <boost/asio/error.hpp>
 #include <boost/asio/io_context.hpp>
+#include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
+#include <boost/asio/use_future.hpp>
 #include <boost/test/unit_test.hpp>
 #include <chrono>
 #include <memory>
@@ -357,6 +361,39 @@ BOOST_AUTO_TEST_CASE(a_stop_request_waits_until_the_operation_can_be_cancelled)
         drain(context);
         BOOST_TEST(cancellations == 1);
     }
+}
+
+BOOST_AUTO_TEST_CASE(the_cancellation_and_the_completion_of_a_future_do_not_overlap)
+{
+    std::stop_source source;
+    std::atomic<bool> is_cancelling = false, is_complete = false, overlapped = false;
+    std::shared_ptr<void> operation;
+    const auto initiate = [&](auto handler)
+    {
+        auto owned = std::make_shared<decltype(handler)>(std::move(handler));
+        operation = owned;
+        const auto complete = [&, self = owned.get()]
+        {
+            overlapped = is_cancelling.load();
+            is_complete = true;
+            (*self)();
+        };
+        asio::get_associated_cancellation_slot(*owned).assign(
+            [&, complete, executor = asio::get_associated_executor(*owned)](asio::cancellation_type)
+            {
+                is_cancelling = true;
+                asio::post(executor, complete);
+                // Time for another thread of the executor.
+                for (int i = 0; i != 100 && !is_complete; ++i)
+                    std::this_thread::sleep_for(1ms);
+                is_cancelling = false;
+            });
+    };
+    auto token = bind_stop_token(source.get_token(), asio::use_future);
+    auto future = asio::async_initiate<decltype(token), void()>(initiate, token);
+    source.request_stop();
+    future.get();
+    BOOST_TEST(!overlapped);
 }
 
 BOOST_AUTO_TEST_CASE(other_tokens_can_be_adapted)
