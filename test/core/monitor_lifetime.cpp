@@ -81,6 +81,25 @@ TURNSTILE_TEST_BOTH_PATHS(sections_that_wait_for_the_lock_end_with_the_monitor)
     BOOST_TEST(counted::alive == 0);
 }
 
+BOOST_AUTO_TEST_CASE(a_section_that_was_granted_a_free_lock_ends_with_the_monitor)
+{
+    asio::io_context context;
+    attempt<> a;
+    std::optional<counted_monitor> m(context);
+    bool ran = false;
+    const counted_body f = [&](counted_monitor::section&) -> asio::awaitable<void>
+    {
+        ran = true;
+        co_return;
+    };
+    start_section(path::handler, context.get_executor(), a, [&] { return m->async_with(f); });
+    m.reset();
+    drain(context);
+    BOOST_TEST(a.state() == "aborted");
+    BOOST_TEST(!ran);
+    BOOST_TEST(counted::alive == 0);
+}
+
 TURNSTILE_TEST_BOTH_PATHS(sections_that_wait_for_the_state_end_with_the_monitor)
 {
     asio::io_context context;

@@ -377,6 +377,21 @@ TURNSTILE_TEST_BOTH_PATHS(an_undelivered_grant_of_a_destroyed_mutex_is_aborted)
     BOOST_TEST(b.state() == "aborted");
 }
 
+BOOST_AUTO_TEST_CASE(an_immediate_grant_of_a_destroyed_mutex_is_aborted)
+{
+    asio::io_context context;
+    std::optional<shared_mutex> m(context);
+    reading reader;
+    preparing upgrader;
+    start(path::handler, context.get_executor(), reader, [&] { return m->async_lock_shared(); });
+    start(path::handler, context.get_executor(), upgrader,
+          [&] { return m->async_try_lock_upgrade(); });
+    m.reset();
+    drain(context);
+    BOOST_TEST(reader.state() == "aborted");
+    BOOST_TEST(upgrader.state() == "aborted");
+}
+
 TURNSTILE_TEST_BOTH_PATHS(when_a_context_is_destroyed_waiters_of_another_are_served)
 {
     asio::io_context mine;

@@ -331,6 +331,20 @@ TURNSTILE_TEST_BOTH_PATHS(an_undelivered_upgrade_of_a_destroyed_mutex_is_aborted
     BOOST_TEST(!guard.valid());
 }
 
+BOOST_AUTO_TEST_CASE(an_immediate_upgrade_of_a_destroyed_mutex_is_aborted)
+{
+    asio::io_context context;
+    std::optional<shared_mutex> m(context);
+    upgrade_guard guard = *m->try_lock_upgrade();
+    writing upgrade;
+    start(path::handler, context.get_executor(), upgrade, [&] { return m->async_upgrade(guard); });
+    m.reset();
+    drain(context);
+    BOOST_TEST(upgrade.state() == "aborted");
+    BOOST_TEST(guard.owns_lock());
+    BOOST_TEST(!guard.valid());
+}
+
 // --- downgrade --------------------------------------------------------------------------------
 
 TURNSTILE_TEST_BOTH_PATHS(a_writer_can_become_a_reader)

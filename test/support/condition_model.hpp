@@ -38,7 +38,6 @@ public:
     {
         agent& a = agents_[who];
         a.fate = alive_ ? "done" : "aborted";
-        a.at_once = alive_ && !owner_;
         if (alive_)
             contend(who);
     }
@@ -109,7 +108,6 @@ public:
         received_ += a.signal_of.has_value();
         a.signal_of.reset();
         a.contends_again = false;
-        a.at_once = false;
     }
 
     /// Destroys the operations of some agents. An undelivered grant among them is released.
@@ -151,7 +149,7 @@ public:
             queue_.insert(queue_.end(), each.begin(), each.end());
             each.clear();
         }
-        if (owner_ && owner_ != keeps && !agents_[*owner_].at_once)
+        if (owner_ && owner_ != keeps)
             queue_.push_back(*owner_);
         owner_.reset();
         for (const id who : queue_)
@@ -193,8 +191,6 @@ private:
         std::optional<std::size_t> signal_of{};
         /// Requests the lock again after a wait on a condition, so the request cannot be cancelled.
         bool contends_again = false;
-        /// Acquired the lock without waiting, so the guard exists from the start.
-        bool at_once = false;
         std::string fate{};
     };
 

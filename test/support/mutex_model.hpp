@@ -60,7 +60,7 @@ public:
         if (!alive_)
             each.result = fate::aborted;
         else if (!owner_)
-            grant(who, true);
+            grant(who);
         else if (!may_wait)
             each.result = fate::timed_out;
         else
@@ -109,7 +109,7 @@ public:
         for (const id who : queue_)
             attempts_[who].result = fate::aborted;
         queue_.clear();
-        if (owner_ && !attempts_[*owner_].told && !attempts_[*owner_].at_once)
+        if (owner_ && !attempts_[*owner_].told)
             attempts_[*owner_].result = fate::aborted;
         owner_.reset();
     }
@@ -129,8 +129,6 @@ private:
         int context;
         fate result = fate::unborn;
         bool told = false;
-        /// Granted without waiting, so a guard exists from the start.
-        bool at_once = false;
     };
 
     void wait(id who)
@@ -139,11 +137,10 @@ private:
         queue_.push_back(who);
     }
 
-    void grant(id who, bool at_once)
+    void grant(id who)
     {
         owner_ = who;
         attempts_[who].result = fate::granted;
-        attempts_[who].at_once = at_once;
     }
 
     void renotify()
@@ -153,7 +150,7 @@ private:
             return;
         const id next = queue_.front();
         queue_.pop_front();
-        grant(next, false);
+        grant(next);
     }
 
     bool alive_ = true;

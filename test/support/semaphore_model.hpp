@@ -48,7 +48,7 @@ public:
         else if (closed_)
             r.fate = "closed";
         else if (queue_.empty() && available_ >= r.units)
-            grant(r, true);
+            grant(r);
         else if (!may_wait)
             r.fate = "timed out";
         else
@@ -140,7 +140,7 @@ public:
         alive_ = false;
         fail_all("aborted");
         for (request& r : requests_)
-            if (r.fate == "done" && !r.told && !r.at_once)
+            if (r.fate == "done" && !r.told)
                 r.fate = "aborted";
     }
 
@@ -162,8 +162,6 @@ private:
         std::size_t context;
         std::string fate{"idle"};
         bool told = false;
-        /// Granted without waiting, so the permit exists from the start.
-        bool at_once = false;
     };
 
     void wait(id who)
@@ -178,10 +176,9 @@ private:
         requests_[who].fate = why;
     }
 
-    void grant(request& r, bool at_once)
+    void grant(request& r)
     {
         r.fate = "done";
-        r.at_once = at_once;
         available_ -= r.units;
         held_ += r.units;
     }
@@ -197,7 +194,7 @@ private:
     {
         while (!queue_.empty() && requests_[queue_.front()].units <= available_)
         {
-            grant(requests_[queue_.front()], false);
+            grant(requests_[queue_.front()]);
             queue_.pop_front();
         }
     }

@@ -133,12 +133,12 @@ public:
         return state_->grant_or_park(w, context);
     }
 
-    void begin_delivery(waiter& w) noexcept
+    void begin_delivery(attempt_base& attempt) noexcept
     {
-        if (w.result == outcome::granted && state_->is_orphaned())
+        if (attempt.result == outcome::granted && state_->is_orphaned())
         {
-            state_->unlock(w.value);
-            w.result = outcome::aborted;
+            state_->unlock(attempt.value);
+            attempt.result = outcome::aborted;
         }
     }
 

@@ -367,13 +367,13 @@ public:
         }
     }
 
-    void begin_delivery(waiter& w) noexcept
+    void begin_delivery(attempt_base& attempt) noexcept
     {
         // A failed upgrade keeps its grant, also if the mutex was destroyed after it was granted.
-        if (w.result == outcome::granted && base::state_->is_orphaned())
-            w.result = outcome::aborted;
-        if (w.result != outcome::granted)
-            restore(w.value);
+        if (attempt.result == outcome::granted && base::state_->is_orphaned())
+            attempt.result = outcome::aborted;
+        if (attempt.result != outcome::granted && attempt.value != 0)
+            restore(attempt.value);
     }
 
     void undo_grant(const attempt_base& attempt) noexcept

@@ -42,9 +42,10 @@
 //   try_start(attempt_base&)          tries without waiting; true if the attempt has ended: it is
 //                                     granted or refused
 //   start(waiter&, context*)          tries, else parks the waiter; true if the attempt has ended
-//   begin_delivery(waiter&)           the waiter is about to be delivered, on its executor. If the
+//   begin_delivery(attempt_base&)     the attempt is about to be delivered, on its executor. If the
 //                                     object has been destroyed, releases a grant: the attempt is
-//                                     aborted
+//                                     aborted. If the parameter is a waiter&, it is called only for
+//                                     attempts that became a waiter
 //   finish(attempt_base&) -> result   the result of an attempt that ended without an error; optional
 //                                     if the result is void
 //   undo_grant(attempt_base&)         the attempt has ended, but can never be delivered: undoes its
@@ -120,6 +121,8 @@ public:
     void operator()()
     {
         pending_ = false;
+        if constexpr (requires { request_.begin_delivery(attempt_); })
+            request_.begin_delivery(attempt_);
         with_result(request_, attempt_,
                     [this]<class... Args>(const error_code& error, Args&&... yield)
                     { std::move(handler_)(error, std::forward<Args>(yield)...); });
