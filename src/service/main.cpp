@@ -9,6 +9,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <boost/asio/config.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/signal_set.hpp>
 #include <cctype>
@@ -191,7 +192,9 @@ int run(int argc, char** argv)
     std::signal(SIGPIPE, SIG_IGN);
     raise_descriptor_limit();
 
-    boost::asio::io_context context(1);
+    // Each thread of the resolver looks up one name at a time.
+    boost::asio::io_context context(boost::asio::config_from_string(
+        "scheduler.concurrency_hint=1\nresolver.threads=" + std::to_string(calls.hosts.size())));
     service answers(context, behaviour);
     server listener(context, answers, connections);
     boost::asio::signal_set signals(context, SIGINT, SIGTERM);

@@ -115,7 +115,6 @@ struct notifier::delivery
 {
     explicit delivery(notifier& notifier)
         : owner(notifier)
-        , resolver(notifier.context_)
         , pause(notifier.context_)
         , stream(notifier.context_)
     {
@@ -128,9 +127,21 @@ struct notifier::delivery
     ~delivery() { owner.deliveries_.erase(this); }
 
     notifier& owner;
-    asio::ip::basic_resolver<tcp, executor> resolver;
     timer pause;
     beast::basic_stream<tcp, executor> stream;
+};
+
+/// A search for the addresses of a host name.
+struct notifier::lookup
+{
+    explicit lookup(asio::io_context& context)
+        : done(context, notifier::clock::time_point::max())
+    {
+    }
+
+    std::vector<asio::ip::address> found;
+    /// Cancelled when the search ends.
+    timer done;
 };
 
 notifier::notifier(asio::io_context& context, notify_settings settings)
@@ -219,25 +230,51 @@ awaitable<bool> post(Stream& stream, const std::string& text)
 
 }  // namespace
 
+/// The addresses of a host; none if the system finds none. All calls of a name share one lookup. So a slow name
+/// occupies one thread of the resolver, and leaves the others to other names.
+awaitable<std::vector<asio::ip::address>> notifier::addresses_of(std::string host)
+{
+    error_code not_literal;
+    const auto literal = asio::ip::make_address(host, not_literal);
+    if (!not_literal)
+        co_return std::vector{literal};
+    std::shared_ptr<lookup> search = lookups_[host];
+    if (search)
+    {
+        co_await search->done.async_wait(as_result);
+        co_return search->found;
+    }
+    search = lookups_[host] = std::make_shared<lookup>(context_);
+    asio::ip::basic_resolver<tcp, executor> resolver(context_);
+    auto [unknown, places] = co_await resolver.async_resolve(host, "", as_result);
+    for (const auto& place : places)
+        search->found.push_back(place.endpoint().address());
+    lookups_.erase(host);
+    search->done.cancel();
+    co_return search->found;
+}
+
 awaitable<bool> notifier::attempt(delivery& state, const notify_target& target,
                                   const std::string& text, clock::time_point end)
 {
-    // An IPv6 address is resolved without its brackets.
+    // An IPv6 address is written in brackets.
     const std::string host = target.host.front() == '[' && target.host.back() == ']'
                                  ? target.host.substr(1, target.host.size() - 2)
                                  : target.host;
-    auto [unknown, places] = co_await state.resolver.async_resolve(host, target.port, as_result);
-    if (unknown || closing_ || clock::now() >= end)
+    const auto addresses = co_await addresses_of(host);
+    if (closing_ || clock::now() >= end)
         co_return false;
+    const auto port = static_cast<std::uint16_t>(std::stoi(target.port));
     const auto until = std::min(clock::now() + longest_attempt, end);
     bool connected = false;
-    auto left = static_cast<std::int64_t>(places.size());
-    for (auto place = places.begin(); left > 0 && !connected && !closing_; ++place)
+    auto left = static_cast<std::int64_t>(addresses.size());
+    for (auto address = addresses.begin(); left > 0 && !connected && !closing_; ++address)
     {
         state.stream.socket() = decltype(state.stream)::socket_type(context_);
         // Without a share for each address, an unresponsive one would keep the others from being called.
         state.stream.expires_after((until - clock::now()) / left--);
-        auto [refused] = co_await state.stream.async_connect(place->endpoint(), as_result);
+        auto [refused] =
+            co_await state.stream.async_connect(tcp::endpoint(*address, port), as_result);
         connected = !refused;
     }
     if (!connected || closing_)
@@ -269,7 +306,6 @@ void notifier::close()
     closing_ = true;
     for (delivery* const state : deliveries_)
     {
-        state->resolver.cancel();
         state->pause.cancel();
         state->stream.cancel();
     }

@@ -8,12 +8,15 @@
 #include "service/message.hpp"
 
 #include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/address.hpp>
 #include <boost/asio/ssl/context.hpp>
 #include <chrono>
 #include <cstddef>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <unordered_set>
 #include <vector>
 
@@ -81,7 +84,9 @@ public:
 
 private:
     struct delivery;
+    struct lookup;
 
+    awaitable<std::vector<boost::asio::ip::address>> addresses_of(std::string host);
     awaitable<bool> attempt(delivery& state, const notify_target& target, const std::string& text,
                             clock::time_point end);
 
@@ -89,6 +94,7 @@ private:
     notify_settings settings_;
     boost::asio::ssl::context tls_{boost::asio::ssl::context::tls_client};
     std::unordered_set<delivery*> deliveries_;
+    std::unordered_map<std::string, std::shared_ptr<lookup>> lookups_;
     bool closing_ = false;
 };
 

@@ -18,10 +18,12 @@
 #include <csignal>
 #include <cstdint>
 #include <cstdio>
+#include <fstream>
 #include <memory>
 #include <openssl/ssl.h>
 #include <poll.h>
 #include <string>
+#include <sys/stat.h>
 #include <thread>
 #include <vector>
 
@@ -614,6 +616,40 @@ BOOST_AUTO_TEST_CASE(receiver_is_called_although_its_first_address_does_not_resp
         std::this_thread::yield();
     BOOST_TEST_REQUIRE(to.has_calls());
     BOOST_TEST(member(to.take("200 OK").body, "event") == "granted");
+}
+
+BOOST_AUTO_TEST_CASE(slow_lookup_delays_only_the_calls_of_its_name)
+{
+    const receiver to;
+    const snapshot_place where;
+    const std::string lookup = where.path / "lookup";
+    BOOST_TEST_REQUIRE(::mkfifo(lookup.c_str(), 0600) == 0);
+    const std::string slow = "slow.example:" + to.port();
+    const std::string other = "two.example:" + to.port();
+    const server_process server({"--notify-host", slow + ',' + other + ',' + to.place()},
+                                {"TURNSTILE_NOTIFY_SECRET=secret",
+                                 std::string("LD_PRELOAD=") + TURNSTILE_RESOLVER_SHIM,
+                                 "TURNSTILE_SLOW_LOOKUP=" + lookup});
+    const auto post = [&](const std::string& target, const std::string& body)
+    { return ask(server.address(), "POST", target, body).status; };
+    const auto notify = [&](const std::string& place)
+    {
+        BOOST_TEST(post("/semaphore/notify", R"({"name":"a","url":"http://)" + place + "/\"}") ==
+                   202);
+    };
+    BOOST_TEST(post("/semaphore", R"({"name":"a","value":1})") == 200);
+    for (int i = 0; i < 4; ++i)
+        notify(slow);
+    for (const std::string& place : {to.place(), other})
+    {
+        notify(place);
+        BOOST_TEST(to.take("200 OK").head.find("\r\nHost: " + place + "\r\n") != std::string::npos);
+    }
+    BOOST_TEST(!to.has_calls());
+    // This opens the FIFO when the server looks the name up.
+    std::ofstream(lookup).close();
+    for (int i = 0; i < 4; ++i)
+        BOOST_TEST(to.take("200 OK").head.find("\r\nHost: " + slow + "\r\n") != std::string::npos);
 }
 
 BOOST_AUTO_TEST_CASE(file_of_authorities_has_to_be_readable)
