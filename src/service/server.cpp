@@ -28,6 +28,8 @@
 #include <boost/beast/http/string_body.hpp>
 #include <ctime>
 #include <exception>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <optional>
 #include <poll.h>
 #include <sstream>
@@ -442,6 +444,19 @@ awaitable<void> serve(server& owner, std::string client,
     co_await served.run();
 }
 
+/// Makes the system end the connection to a client that has disappeared without closing it: a waiter would keep its
+/// position, and take its units with it. @p limit is the time without an answer from the client's system.
+void detect_disappearance(int socket, std::chrono::milliseconds limit)
+{
+    const auto set = [socket](int level, int option, int value)
+    { ::setsockopt(socket, level, option, &value, sizeof value); };
+    set(SOL_SOCKET, SO_KEEPALIVE, 1);
+    set(IPPROTO_TCP, TCP_KEEPIDLE, 30);
+    set(IPPROTO_TCP, TCP_KEEPINTVL, 10);
+    // Probes are not sent while sent data are not acknowledged. This limit applies to both.
+    set(IPPROTO_TCP, TCP_USER_TIMEOUT, static_cast<int>(limit.count()));
+}
+
 /// Reads the file that an option names. The error contains both names.
 template <class Read>
 void load(std::string_view option, const std::string& name, Read read)
@@ -560,6 +575,9 @@ awaitable<void> server::accept()
         error_code ignored;
         // NOLINTNEXTLINE(bugprone-unused-return-value): without the option, the server works as well.
         socket.set_option(tcp::no_delay(true), ignored);
+        // A client that answers, but does not read, has the time that the option grants.
+        detect_disappearance(socket.native_handle(),
+                             std::max(settings_.request_timeout, std::chrono::seconds(60)));
         std::string client = peer.address().to_string();
         if (tls_)
             asio::co_spawn(context_.get_executor(),

@@ -14,8 +14,10 @@
 #include <fcntl.h>
 #include <filesystem>
 #include <fstream>
+#include <iomanip>
 #include <iterator>
 #include <regex>
+#include <sstream>
 #include <string>
 #include <sys/stat.h>
 #include <thread>
@@ -167,6 +169,29 @@ BOOST_AUTO_TEST_CASE(a_slow_client_is_disconnected)
     http_client slow(server.address());
     slow.send("POST /semaphore HTTP/1.1\r\n");
     BOOST_TEST(slow.ends());
+}
+
+// If the client's system does not answer, this timer ends the connection. Without it, the waiter would stay.
+BOOST_AUTO_TEST_CASE(system_checks_the_client_of_a_waiter_every_30_seconds)
+{
+    const server_process server;
+    ask(server.address(), "POST", "/semaphore", R"({"name":"a","value":1})");
+    ask(server.address(), "POST", "/semaphore/down", R"({"name":"a"})");
+    http_client waiter(server.address());
+    waiter.send(request_text("POST", "/semaphore/down", R"({"name":"a","wait":600})"));
+    // The only established connection of the server's port: with a keepalive timer (02), and the time until it expires.
+    std::ostringstream pattern;
+    pattern << " 0100007F:" << std::hex << std::uppercase << std::setw(4) << std::setfill('0')
+            << std::stoi(server.address().port) << " 0100007F:.{4} 01 .{17} 02:([0-9A-F]{8}) ";
+    const std::regex established(pattern.str());
+    std::string table;
+    std::smatch found;
+    do
+    {
+        std::ifstream file("/proc/net/tcp");
+        table.assign(std::istreambuf_iterator<char>(file), {});
+    } while (!std::regex_search(table, found, established));
+    BOOST_TEST(std::stoul(found[1].str(), nullptr, 16) <= 30UL * ::sysconf(_SC_CLK_TCK));
 }
 
 BOOST_AUTO_TEST_CASE(an_idle_client_is_disconnected)
