@@ -6,9 +6,18 @@
 
 #include "service/decode.hpp"
 
+#include <cstddef>
+#include <optional>
 #include <utility>
 
 namespace turnstile::service {
+
+namespace {
+
+/// The size of a list that ends its page. Otherwise, a page of long names would have 24 MB.
+constexpr std::size_t largest_page = std::size_t(256) * 1024;
+
+}  // namespace
 
 response plain(unsigned status, std::string text)
 {
@@ -86,12 +95,18 @@ response to_response(grant granted, std::string_view name, std::int64_t largest)
 std::string to_json(const listed_page& page)
 {
     std::string text = "{\"semaphores\":[";
+    std::optional<std::string> next = page.next;
     for (const listed& semaphore : page.semaphores)
     {
         text += text.back() == '[' ? "" : ",";
         text += to_text(semaphore) + '}';
+        if (text.size() < largest_page)
+            continue;
+        if (&semaphore != &page.semaphores.back())
+            next = semaphore.name;
+        break;
     }
-    return text + "],\"next\":" + (page.next ? quoted(*page.next) : "null") + '}';
+    return text + "],\"next\":" + (next ? quoted(*next) : "null") + '}';
 }
 
 std::string to_json(const detailed& semaphore)

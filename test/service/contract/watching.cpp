@@ -7,9 +7,11 @@
 #include "contract.hpp"
 
 #include <boost/json/parse.hpp>
+#include <boost/json/serialize.hpp>
 #include <boost/json/value.hpp>
 #include <boost/test/unit_test.hpp>
 #include <string>
+#include <string_view>
 #include <vector>
 
 using namespace turnstile::test;
@@ -28,6 +30,47 @@ BOOST_AUTO_TEST_CASE(the_list_has_pages)
     BOOST_TEST(rest.body.starts_with("{\"semaphores\":[" + line("c")));
     for (const char* const query : {"limit=0", "limit=x", "limit=1001", "limit=1.9", "after=%zz"})
         BOOST_TEST(ask(server(), "GET", std::string("/semaphore?") + query).status == 400);
+}
+
+BOOST_AUTO_TEST_CASE(long_names_make_short_pages)
+{
+    // In JSON, each of these names has 24 KB.
+    const std::string start = new_name();
+    std::vector<std::string> names;
+    for (int i = 10; i < 50; ++i)
+        names.push_back(start + std::string(4000, '\1') + std::to_string(i));
+    const auto in_target = [](std::string_view name)
+    {
+        std::string text;
+        for (const char c : name)
+            text += c == '\1' ? "%01" : std::string(1, c);
+        return text;
+    };
+    for (const std::string& name : names)
+        BOOST_TEST_REQUIRE(post("/semaphore", boost::json::serialize(boost::json::object{
+                                                  {"name", name}, {"value", 1}}))
+                               .status == 200);
+    std::size_t pages = 0;
+    std::vector<std::string> found;
+    boost::json::value next(start);
+    while (found.size() < names.size() && next.is_string())
+    {
+        const http_answer answer =
+            ask(server(), "GET", "/semaphore?limit=1000&after=" + in_target(next.as_string()));
+        BOOST_TEST_REQUIRE(answer.status == 200);
+        BOOST_TEST(answer.body.size() < 320U * 1024);
+        const auto page = boost::json::parse(answer.body).as_object();
+        for (const auto& each : page.at("semaphores").as_array())
+            found.emplace_back(each.as_object().at("name").as_string());
+        next = page.at("next");
+        ++pages;
+    }
+    BOOST_TEST(pages == 4U);
+    // The server may have semaphores of other tests.
+    found.resize(names.size());
+    BOOST_TEST((found == names));
+    for (const std::string& name : names)
+        ask(server(), "DELETE", "/semaphore/" + in_target(name));
 }
 
 BOOST_AUTO_TEST_CASE(details_name_waiters_and_permits_in_order)
