@@ -266,7 +266,9 @@ void snapshot::save()
     text += states;
 
     const std::string temporary = path_ + ".new";
-    const int file = ::open(temporary.c_str(), O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC, 0600);
+    // The ids of permits must not go to a file of another user, or through a link that another user has put there.
+    ::unlink(temporary.c_str());
+    const int file = ::open(temporary.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0600);
     if (file < 0)
         throw failure("cannot open \"" + temporary + "\": " + reason());
     if (!write_all(file, text) || ::fsync(file) != 0 ||

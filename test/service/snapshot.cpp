@@ -345,6 +345,27 @@ BOOST_AUTO_TEST_CASE(incomplete_new_file_is_removed)
     BOOST_TEST(!std::filesystem::exists(where.snapshot() + ".new"));
 }
 
+BOOST_AUTO_TEST_CASE(new_file_is_neither_a_link_nor_readable_by_others)
+{
+    namespace fs = std::filesystem;
+    const snapshot_place where;
+    const fs::path other = where.path / "other";
+    const std::string temporary = where.snapshot() + ".new";
+    for (const bool is_link : {true, false})
+    {
+        std::ofstream(other) << "text";
+        fs::permissions(other, fs::perms(0666));
+        if (is_link)
+            fs::create_symlink(other, temporary);
+        else
+            fs::rename(other, temporary);
+        const server_process server(where.arguments());
+        BOOST_TEST(fs::is_regular_file(fs::symlink_status(where.snapshot())));
+        BOOST_TEST(static_cast<int>(fs::status(where.snapshot()).permissions()) == 0600);
+        BOOST_TEST(where.read("other") == (is_link ? "text" : ""));
+    }
+}
+
 BOOST_AUTO_TEST_CASE(folder_is_refused_without_a_trace)
 {
     const snapshot_place where;
