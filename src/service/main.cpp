@@ -198,6 +198,9 @@ int run(int argc, char** argv)
     service answers(context, behaviour);
     server listener(context, answers, connections);
     boost::asio::signal_set signals(context, SIGINT, SIGTERM);
+    // nohup starts a program with this signal ignored.
+    if (std::signal(SIGHUP, SIG_IGN) != SIG_IGN)
+        signals.add(SIGHUP);
     signals.async_wait(
         [&](const turnstile::error_code&, int)
         {

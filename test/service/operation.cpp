@@ -37,6 +37,31 @@ std::string bearer(const std::string& token)
     return "Authorization: Bearer " + token + "\r\n";
 }
 
+void check_stop(int signal)
+{
+    server_process server;
+    BOOST_TEST(ask(server.address(), "POST", "/semaphore", R"({"name":"a","value":1})").status ==
+               200);
+    BOOST_TEST(ask(server.address(), "POST", "/semaphore/down", R"({"name":"a"})").status == 200);
+    std::vector<http_client> waiters;
+    for (int i = 0; i < 20; ++i)
+    {
+        waiters.emplace_back(server.address());
+        waiters.back().send(request_text("POST", "/semaphore/down", R"({"name":"a","wait":600})"));
+    }
+    while (ask(server.address(), "GET", "/semaphore").body.find("\"waiters\":20,") ==
+           std::string::npos)
+        std::this_thread::yield();
+    const http_client idle(server.address());
+    server.signal(signal);
+    for (http_client& waiter : waiters)
+    {
+        BOOST_TEST(waiter.receive().status == 503);
+        BOOST_TEST(waiter.ends());
+    }
+    BOOST_TEST(server.exit_status() == 0);
+}
+
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(a_token_permits_what_its_role_needs)
@@ -98,26 +123,18 @@ BOOST_AUTO_TEST_CASE(target_may_be_absolute)
 
 BOOST_AUTO_TEST_CASE(a_stopping_server_answers_its_waiters)
 {
+    for (const int signal : {SIGTERM, SIGINT, SIGHUP})
+        check_stop(signal);
+}
+
+BOOST_AUTO_TEST_CASE(a_server_that_ignores_sighup_when_it_starts_ignores_it_later)
+{
+    std::signal(SIGHUP, SIG_IGN);
     server_process server;
-    BOOST_TEST(ask(server.address(), "POST", "/semaphore", R"({"name":"a","value":1})").status ==
-               200);
-    BOOST_TEST(ask(server.address(), "POST", "/semaphore/down", R"({"name":"a"})").status == 200);
-    std::vector<http_client> waiters;
-    for (int i = 0; i < 20; ++i)
-    {
-        waiters.emplace_back(server.address());
-        waiters.back().send(request_text("POST", "/semaphore/down", R"({"name":"a","wait":600})"));
-    }
-    while (ask(server.address(), "GET", "/semaphore").body.find("\"waiters\":20,") ==
-           std::string::npos)
-        std::this_thread::yield();
-    const http_client idle(server.address());
+    std::signal(SIGHUP, SIG_DFL);
+    server.signal(SIGHUP);
+    BOOST_TEST(ask(server.address(), "GET", "/readyz").status == 200);
     server.signal(SIGTERM);
-    for (http_client& waiter : waiters)
-    {
-        BOOST_TEST(waiter.receive().status == 503);
-        BOOST_TEST(waiter.ends());
-    }
     BOOST_TEST(server.exit_status() == 0);
 }
 
