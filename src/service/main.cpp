@@ -205,6 +205,9 @@ int run(int argc, char** argv)
         [&](const turnstile::error_code&, int)
         {
             log(log_level::info, "stopping");
+            // The next signal kills the process. But a terminal may send SIGHUP twice when it closes.
+            signals.clear();
+            std::signal(SIGHUP, SIG_IGN);
             answers.close();
             listener.close();
         });

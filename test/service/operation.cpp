@@ -127,6 +127,22 @@ BOOST_AUTO_TEST_CASE(a_stopping_server_answers_its_waiters)
         check_stop(signal);
 }
 
+BOOST_AUTO_TEST_CASE(a_second_signal_kills_a_server_that_waits_for_a_client)
+{
+    server_process server({"--request-timeout", "600"});
+    http_client slow(server.address());
+    slow.send(request_text("POST", "/semaphore", R"({"name":"a","value":1})").substr(0, 9));
+    // The server has read those bytes before it answers a later request, and it closes idle connections when it has
+    // received the signal.
+    http_client idle(server.address());
+    idle.send(request_text("GET", "/healthz"));
+    BOOST_TEST(idle.receive().status == 200);
+    server.signal(SIGTERM);
+    BOOST_TEST(idle.ends());
+    server.signal(SIGTERM);
+    BOOST_TEST(server.exit_status() == -1);
+}
+
 BOOST_AUTO_TEST_CASE(a_server_that_ignores_sighup_when_it_starts_ignores_it_later)
 {
     std::signal(SIGHUP, SIG_IGN);
