@@ -149,14 +149,22 @@ std::optional<double> to_number(const field& value)
 {
     if (const auto* number = std::get_if<double>(&value))
         return *number;
-    const auto* text = std::get_if<std::string>(&value);
+    const auto* sent = std::get_if<std::string>(&value);
+    if (sent == nullptr)
+        return std::nullopt;
+    // JavaScript accepts white space around a number, and a plus sign, and so does the Node-RED flow.
+    constexpr std::string_view white = " \t\n\v\f\r";
+    std::string_view text = *sent;
+    text.remove_prefix(std::min(text.find_first_not_of(white), text.size()));
+    text.remove_suffix(text.size() - (text.find_last_not_of(white) + 1));
+    if (text.starts_with('+') && !text.starts_with("+-"))
+        text.remove_prefix(1);
     // std::from_chars would accept "inf" and "nan", too.
-    if (text == nullptr || text->find_first_not_of("0123456789.eE+-") != std::string::npos)
+    if (text.find_first_not_of("0123456789.eE+-") != std::string_view::npos)
         return std::nullopt;
     double number = 0;
-    const char* end = text->data() + text->size();
-    const auto [parsed, error] = std::from_chars(text->data(), end, number);
-    if (error != std::errc() || parsed != end)
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+    if (error != std::errc() || end != text.data() + text.size())
         return std::nullopt;
     return number;
 }

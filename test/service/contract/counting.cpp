@@ -24,6 +24,9 @@ BOOST_AUTO_TEST_CASE(positive_numbers_create_a_semaphore)
                                                           {"1.5", "1"},
                                                           {"\"3\"", "3"},
                                                           {"\"2.9\"", "2"},
+                                                          {"\"+3\"", "3"},
+                                                          {"\" \\t3\\r\\n\"", "3"},
+                                                          {"\" +3 \"", "3"},
                                                           {"1e3", "1000"},
                                                           {largest, largest}})
     {
