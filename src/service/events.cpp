@@ -131,7 +131,10 @@ void events::publish(const event& made)
     if (store_.is_shared())
     {
         if (made.what == happening::deleted)
+        {
             known_.erase(std::string(made.name));
+            erased_.insert_or_assign(std::string(made.name), last_);
+        }
         else
             known_.insert_or_assign(std::string(made.name), known{state_of(made), last_});
     }
@@ -275,6 +278,7 @@ awaitable<bool> events::compare()
 {
     constexpr std::size_t most = 1000;
     const std::uint64_t begin = last_;
+    erased_.clear();
     for (auto& [name, each] : known_)
         each.is_seen = false;
     std::optional<std::string> after = "";
@@ -300,6 +304,9 @@ awaitable<bool> events::compare()
 /// Compares a semaphore with the state that the readers know. An event after the request for the list may be newer.
 void events::compare(const listed& found, std::uint64_t asked)
 {
+    const auto erased = erased_.find(found.name);
+    if (erased != erased_.end() && erased->second > asked)
+        return;
     const auto [entry, is_new] = known_.try_emplace(found.name, known{found, asked});
     entry->second.is_seen = true;
     // Readers that have received no page yet will receive a new semaphore with the first one.

@@ -17,6 +17,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <unordered_map>
 #include <unordered_set>
 
 namespace turnstile::service {
@@ -84,6 +85,9 @@ private:
     /// The semaphores of a shared store, as the events up to last_ and the comparisons describe them. Pages and events
     /// come from here, so all readers know the same state.
     std::map<std::string, known, std::less<>> known_;
+    /// The semaphores that were deleted since the last comparison began, with the ids of these events: the list may be
+    /// older.
+    std::unordered_map<std::string, std::uint64_t> erased_;
     /// Whether known_ is complete: a comparison has succeeded since the first reader came.
     bool knows_all_ = false;
     bool follows_ = false;

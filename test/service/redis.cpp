@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <atomic>
 #include <boost/test/unit_test.hpp>
+#include <chrono>
 #include <csignal>
 #include <map>
 #include <memory>
@@ -29,6 +30,7 @@
 namespace {
 
 using namespace turnstile::test;
+using namespace std::chrono_literals;
 
 /// Starts servers with the same Redis server.
 struct scene
@@ -93,6 +95,9 @@ public:
     }
 
     void resume_comparisons() { proxy_.cut_before("", 0); }
+
+    /// Delays the commands and answers of the observed server.
+    void delay_redis(std::chrono::milliseconds by) { proxy_.delay(by); }
 
 private:
     scene other_{1};
@@ -461,6 +466,36 @@ BOOST_AUTO_TEST_CASE(all_readers_receive_the_changes_since_the_last_comparison)
         BOOST_TEST(found["e"].starts_with(R"({"name":"e","value":1,)"));
         BOOST_TEST(reader->next_of("d").kind == "deleted");
     }
+}
+
+BOOST_AUTO_TEST_CASE(deletion_during_a_comparison_is_reported_once)
+{
+    observed_scene all;
+    // Redis describes 50 semaphores at a time, so a comparison takes several round trips.
+    for (int i = 100; i < 500; ++i)
+        all.change("", std::to_string(i), ",\"value\":1");
+    event_stream reader(all.observed());
+    reader.skip_state();
+    all.delay_redis(100ms);
+    std::map<std::string, std::string> expected;
+    for (int i = 100; i < 115; ++i)
+    {
+        const std::string name = std::to_string(i);
+        BOOST_TEST(ask(all.observed(), "DELETE", "/semaphore/" + name).status == 200);
+        expected[name] = "deleted ";
+    }
+    all.change("", "z", ",\"value\":1");
+    std::map<std::string, std::string> found;
+    while (true)
+    {
+        const sent_event next = reader.next();
+        BOOST_TEST_REQUIRE(next.kind != "");
+        const std::string name = text_of(next.data, "name");
+        if (name == "z")
+            break;
+        found[name] += next.kind + ' ';
+    }
+    BOOST_TEST((found == expected));
 }
 
 BOOST_AUTO_TEST_CASE(state_contains_the_changes_since_the_last_reader_has_hung_up)
