@@ -28,6 +28,9 @@ constexpr std::chrono::seconds heart_beat(15);
 /// The time between two comparisons of a shared store with the state that the readers know.
 constexpr std::chrono::seconds refresh_interval(1);
 
+/// How long comparisons may fail before the streams end, so that no reader takes an old state for the present one.
+constexpr std::chrono::seconds longest_gap(15);
+
 /// About the largest size of one write to a reader.
 constexpr std::size_t part_size = std::size_t(64) * 1024;
 
@@ -92,6 +95,8 @@ struct events::reader
     std::uint64_t seen = 0;
     /// The last name of the pages that were sent: empty before the first page, nothing after the last one.
     std::optional<std::string> after = "";
+    /// Whether the stream ends, because the changes of other processes are unknown.
+    bool is_cut_off = false;
     /// When the last text was sent.
     std::chrono::steady_clock::time_point sent = std::chrono::steady_clock::now();
 };
@@ -212,7 +217,7 @@ awaitable<std::string> events::page(reader& from)
 awaitable<response> events::next(std::shared_ptr<reader> from)
 {
     response part;
-    while (!closing_)
+    while (!closing_ && !from->is_cut_off)
     {
         part.body = unread_texts(*from);
         // A page includes the changes of all events so far, so these events must be sent before it.
@@ -239,20 +244,27 @@ awaitable<response> events::next(std::shared_ptr<reader> from)
 
 // --- shared stores ------------------------------------------------------------------------------
 
-/// Reports the changes of other processes as long as there are readers.
+/// Reports the changes of other processes as long as there are readers and the store is available.
 awaitable<void> events::follow_others()
 {
+    auto compared = std::chrono::steady_clock::now();
     while (!closing_ && readers() != 0)
     {
         const bool is_complete = co_await compare();
+        const auto now = std::chrono::steady_clock::now();
+        if (is_complete)
+            compared = now;
+        if (closing_ || now - compared > longest_gap)
+            break;
         if (is_complete && !std::exchange(knows_all_, true))
             resume_readers();
-        if (closing_)
-            break;
         pause_.expires_after(refresh_interval);
         [[maybe_unused]] auto [cancelled] =
             co_await pause_.async_wait(boost::asio::as_tuple(boost::asio::deferred));
     }
+    for (reader* const each : *readers_)
+        each->is_cut_off = true;
+    resume_readers();
     known_.clear();
     knows_all_ = false;
     follows_ = false;

@@ -30,7 +30,8 @@ namespace turnstile::service {
  * grow with the delay of a reader.
  *
  * If the store is shared, this class finds the changes of other processes: while there are readers, it compares
- * the list of the store with a copy of its own, once a second. The pages for new readers come from that copy.
+ * the list of the store with a copy of its own, once a second. The pages for new readers come from that copy. The
+ * streams end if the list is not available for a while.
  *
  * @par Thread safety
  * Unsafe: everything runs on the context.

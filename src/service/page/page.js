@@ -166,10 +166,12 @@ async function read_events(reader) {
     buffer = frames.pop();
     for (const frame of frames) {
       const fields = Object.fromEntries(frame.split('\n').map((line) => line.split(/: (.*)/s)));
-      if (fields.event) handle(fields.event, JSON.parse(fields.data));
+      if (!fields.event) continue; // A comment does not tell whether the state is known.
+      handle(fields.event, JSON.parse(fields.data));
+      if (arriving) continue;
+      fresh_at = new Date();
+      schedule();
     }
-    fresh_at = new Date();
-    schedule();
   }
 }
 

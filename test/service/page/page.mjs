@@ -455,6 +455,21 @@ const tests = {
     await redis.end();
   },
 
+  async it_is_not_live_without_redis({page}) {
+    const redis = await start_redis();
+    const server = await start(0, {TURNSTILE_REDIS_URL: redis.url});
+    await page.goto(server.url);
+    await live(page);
+    await page.locator('#empty').waitFor();
+    await redis.end();
+    await page.locator('body.lost').waitFor({timeout: 60000});
+    // A page that has received no state does not claim that there are no semaphores.
+    await page.reload();
+    await page.locator('body.lost').waitFor({timeout: 60000});
+    assert.equal(await page.locator('#empty').isHidden(), true);
+    await server.end();
+  },
+
   async it_fits_narrow_and_dark_screens({page, server}) {
     for (let i = 0; i < 5; ++i) await server.ask('POST', '/semaphore', {name: 'lathe ' + i, value: i + 1});
     await server.ask('POST', '/semaphore', {name: 'x'.repeat(200), value: 2 ** 53 - 1});
