@@ -163,7 +163,7 @@ private:
             may_read = co_await is_zero(get_writers_);
         }
         co_await add_reader_.send();
-        co_await tell(release_);
+        co_await send_until_received(release_);
     }
 
     asio::awaitable<void> leave_after_reading()
@@ -171,8 +171,8 @@ private:
         co_await lock();
         const bool was_last = co_await is_zero(remove_reader_);
         if (was_last)
-            co_await tell(signal_writer_);
-        co_await tell(release_);
+            co_await send_until_received(signal_writer_);
+        co_await send_until_received(release_);
     }
 
     asio::awaitable<void> enter_to_write()
@@ -186,16 +186,16 @@ private:
             may_write = co_await is_empty();
         }
         co_await add_writer_.send();
-        co_await tell(release_);
+        co_await send_until_received(release_);
     }
 
     asio::awaitable<void> leave_after_writing()
     {
         co_await lock();
         co_await remove_writer_.send();
-        co_await tell(signal_writer_);
-        co_await tell(signal_readers_);
-        co_await tell(release_);
+        co_await send_until_received(signal_writer_);
+        co_await send_until_received(signal_readers_);
+        co_await send_until_received(release_);
     }
 
     asio::awaitable<void> lock()
@@ -209,12 +209,12 @@ private:
     asio::awaitable<void> wait(raw_command& queue_up)
     {
         co_await queue_up.send();
-        co_await tell(release_);
+        co_await send_until_received(release_);
         co_await hear();
     }
 
     /// Repeats the command until a waiter received the message, or the queue is empty.
-    static asio::awaitable<void> tell(raw_command& command)
+    static asio::awaitable<void> send_until_received(raw_command& command)
     {
         bool is_unheard = true;
         while (is_unheard)

@@ -520,7 +520,7 @@ inline asio::awaitable<void> pause(std::chrono::milliseconds duration)
 
 // --- a whole benchmark --------------------------------------------------------------------------
 
-/// What each benchmark over Redis can be told.
+/// The options of each benchmark over Redis.
 struct common_options
 {
     std::string json;

@@ -53,8 +53,8 @@ class ListQueue {
     this.clients = [];
     this.reactions = new Set();
     this.client = this.connect();
-    // Tells the dispatcher, if there is anything to do.
-    this.client.defineCommand('tell', {
+    // Notifies the dispatcher if there is work.
+    this.client.defineCommand('notify', {
       numberOfKeys: 3,
       lua: `if redis.call('LLEN', KEYS[1]) > 0 and redis.call('LLEN', KEYS[2]) > 0 then
               return redis.call('PUBLISH', KEYS[3], '')
@@ -88,14 +88,14 @@ class ListQueue {
     return `{${this.name}}${part}`;
   }
 
-  tell() {
-    return this.client.tell(this.key('jobs'), this.key('workers'), this.key('events'));
+  notify() {
+    return this.client.notify(this.key('jobs'), this.key('workers'), this.key('events'));
   }
 
   async add() {
     const id = await this.client.incr(this.key('id'));
     await this.client.lpush(this.key('jobs'), id);
-    await this.tell();
+    await this.notify();
   }
 
   async push(count) {
@@ -114,7 +114,7 @@ class ListQueue {
       const worker = this.connect();
       const offer = async () => {
         await this.client.lpush(this.key('workers'), channel);
-        await this.tell();
+        await this.notify();
       };
       await this.react(worker, channel, async () => {
         started();

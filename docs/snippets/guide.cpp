@@ -202,7 +202,7 @@ void locking()
         expect(co_await try_now(mutex), "a free mutex can be had");
         auto guard = co_await mutex.async_lock();
         expect(!co_await try_now(mutex), "a locked one not");
-        expect(!co_await try_for(mutex), "not even with patience");
+        expect(!co_await try_for(mutex), "not even within a time limit");
     };
     run(context, attempts());
 

@@ -271,7 +271,7 @@ struct by_contributions : library
     struct presence
     {
         redis::contribution counted;
-        redis::contribution told;
+        redis::contribution notifier;
         /// The token of its writes.
         std::uint64_t fence = 0;
     };
@@ -284,7 +284,7 @@ struct by_contributions : library
             co_await section.async_wait(ok_to_write, [](const room& r)
                                         { return r.readers == 0 && r.writers == 0; });
             mine.counted = section.contribute(&room::writers, 1, ok_to_read);
-            mine.told = section.contribute(&room::writers, 0, ok_to_write);
+            mine.notifier = section.contribute(&room::writers, 0, ok_to_write);
             mine.fence = section.fencing_token();
         };
         co_await monitor.async_with(body);
@@ -296,7 +296,7 @@ struct by_contributions : library
     {
         auto body = [&](auto& section)
         {
-            section.withdraw(mine.told);
+            section.withdraw(mine.notifier);
             if (section.withdraw(mine.counted))
             {
                 section.notify_one(ok_to_write);

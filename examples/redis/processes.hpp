@@ -140,7 +140,7 @@ struct killing
     int every;
     int seed;
     /// The run fails after this time without progress.
-    std::chrono::milliseconds patience;
+    std::chrono::milliseconds progress_limit;
 };
 
 /// Runs the processes until all have exited. A killed process is replaced at once.
@@ -179,8 +179,9 @@ int run_and_kill(const killing& rule, Work work, Progress progress)
             last_progress = clock::now();
         done = now_done;
         const auto& children = group.children();
-        if (!children.empty() && clock::now() - last_progress > rule.patience)
-            throw std::runtime_error(fmt::format("no progress for {} ms", rule.patience.count()));
+        if (!children.empty() && clock::now() - last_progress > rule.progress_limit)
+            throw std::runtime_error(
+                fmt::format("no progress for {} ms", rule.progress_limit.count()));
         if (rule.every == 0 || children.empty() || done < (killed + 1) * rule.every)
             continue;
         const int last = static_cast<int>(children.size()) - 1;

@@ -221,16 +221,16 @@ private:
     /// for a busy machine and for restarts of the server.
     void check_progress()
     {
-        const auto patience =
+        const auto progress_limit =
             10 * where_.settings.lease + milliseconds(where_.what.work) + std::chrono::minutes(2);
         if (where_.book.finished() != finished_)
         {
             finished_ = where_.book.finished();
             last_progress_ = steady_clock::now();
         }
-        if (steady_clock::now() - last_progress_ > patience)
+        if (steady_clock::now() - last_progress_ > progress_limit)
             throw std::runtime_error(
-                fmt::format("no job was finished for {} ms", patience.count()));
+                fmt::format("no job was finished for {} ms", progress_limit.count()));
     }
 
     /// Whether all jobs have been reported, and none is in the queues.

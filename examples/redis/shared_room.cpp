@@ -194,10 +194,10 @@ private:
     template <class Use>
     asio::awaitable<bool> try_turn(Use& use)
     {
-        auto tell = [this](activity what) { report(what); };
+        auto on_activity = [this](activity what) { report(what); };
         try
         {
-            co_return co_await take_turn(plan_.role_of(who_), room_, tell, use);
+            co_return co_await take_turn(plan_.role_of(who_), room_, on_activity, use);
         }
         catch (const turnstile::system_error& error)
         {
@@ -354,7 +354,7 @@ milliseconds longest_allowed(const plan& plan, int killed)
 }
 
 /// The longest acceptable time without progress.
-milliseconds patience(const plan& plan)
+milliseconds progress_limit(const plan& plan)
 {
     return longest_allowed(plan, plan.processes) + std::chrono::minutes(2);
 }
@@ -402,7 +402,7 @@ rw_state state_in_the_end(const plan& plan)
     monitor_type monitor{session, monitor_name};
     const auto look = [&]() -> asio::awaitable<void>
     {
-        result = co_await look_around(monitor, patience(plan));
+        result = co_await look_around(monitor, progress_limit(plan));
         co_await session.async_close(asio::as_tuple);
     };
     asio::co_spawn(context, look(), rethrow);
@@ -453,7 +453,7 @@ int open_shared_library(const sharing& how, int readers, int writers,
     const plan plan{how.settings(), options, visitor_list(readers, writers), readers, processes};
     require_server(plan.settings);
     begin_book(plan);
-    const killing rule{processes, how.kill_every, options.seed, patience(plan)};
+    const killing rule{processes, how.kill_every, options.seed, progress_limit(plan)};
     const int killed = run_and_kill(
         rule, [&](int number, int predecessors) { entrance(plan, number, predecessors).run(); },
         [&] { return count_turns(plan); });

@@ -214,8 +214,8 @@ private:
     /// unit is harmless.
     asio::awaitable<void> finish_last_step(int who)
     {
-        auto& told = who < plan_.producers ? counters_.items : counters_.free_slots;
-        co_await told.async_release();
+        auto& counter = who < plan_.producers ? counters_.items : counters_.free_slots;
+        co_await counter.async_release();
     }
 
     asio::awaitable<void> produce_as(int who)
@@ -316,7 +316,7 @@ totals read_book(const plan& plan)
 
 /// The longest acceptable time without progress: a killed process keeps its permits for at most one lease, and
 /// everything else takes a few ticks. The rest allows for a busy machine.
-milliseconds patience(const plan& plan)
+milliseconds progress_limit(const plan& plan)
 {
     constexpr int ticks_of_an_item = 15;
     return (plan.processes + 1) * plan.settings.lease +
@@ -335,7 +335,8 @@ bool all_slots_came_back(const plan& plan)
     counters counters{session, plan};
     const auto look = [&]() -> asio::awaitable<void>
     {
-        auto slots = co_await counters.free_slots.async_try_acquire_for(plan.slots, patience(plan));
+        auto slots =
+            co_await counters.free_slots.async_try_acquire_for(plan.slots, progress_limit(plan));
         result = slots.has_value();
         if (const auto spare = co_await counters.free_slots.async_available(); spare > 0)
             co_await counters.free_slots.async_take(spare);
@@ -360,7 +361,7 @@ int open_shared_shop(const sharing& how, int producers, int consumers, int slots
     require_server(settings);
     const plan plan{settings, options,   producers,           consumers,
                     slots,    processes, begin_book(settings)};
-    const killing rule{processes, how.kill_every, options.seed, patience(plan)};
+    const killing rule{processes, how.kill_every, options.seed, progress_limit(plan)};
     const int killed = run_and_kill(
         rule, [&](int number, int predecessors) { branch(plan, number, predecessors).run(); },
         [&] { return count_consumed(plan); });

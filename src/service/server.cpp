@@ -201,7 +201,7 @@ private:
     {
         skip_empty_lines();
         bool begun = buffer_.size() != 0;
-        bool told_to_continue = false;
+        bool expectation_checked = false;
         idle_ = !begun;
         transport().expires_after(begun ? owner_.settings_.request_timeout
                                         : owner_.settings_.idle_timeout);
@@ -219,9 +219,9 @@ private:
                 if (used != 0 && buffer_.size() != 0)
                     continue;
             }
-            if (parser.is_header_done() && !told_to_continue)
+            if (parser.is_header_done() && !expectation_checked)
             {
-                told_to_continue = true;
+                expectation_checked = true;
                 if (parser.get().version() >= 11 &&
                     beast::iequals(parser.get()[http::field::expect], "100-continue"))
                 {

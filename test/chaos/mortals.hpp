@@ -88,7 +88,7 @@ private:
             enter_and_leave(process);
         // Perhaps kills it during a critical section.
         ++asked_;
-        process.tell("enter " + room_);
+        process.send("enter " + room_);
         std::this_thread::sleep_for(std::chrono::milliseconds(roll(0, 20)));
         if (process.kill())
             counts_.fault("process killed");
@@ -130,8 +130,8 @@ private:
         if (failure)
             counts_.violation(room_ + ": readers of crashed processes stay");
         else if (!server_.forgets && (seen.visits < entered_ || seen.visits > asked_))
-            counts_.violation(fmt::format("{}: {} visits, {} were asked for and {} told to be made",
-                                          room_, seen.visits, asked_, entered_));
+            counts_.violation(fmt::format("{}: {} visits, {} were requested and {} reported", room_,
+                                          seen.visits, asked_, entered_));
     }
 
     const protected_server& server_;

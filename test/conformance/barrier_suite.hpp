@@ -51,7 +51,7 @@ struct barrier_test : backend_test<Provider>
         return [this, name]() -> task
         {
             const auto [error] = co_await meeting.async_arrive_and_wait(boost::asio::as_tuple);
-            this->tell(name, error);
+            this->complete(name, error);
         };
     }
 
@@ -73,11 +73,11 @@ TURNSTILE_BARRIER_TEST(participants_wait_until_all_have_arrived)
             {
                 co_await t.spawn_and_settle(t.meet('a'));
                 co_await t.spawn_and_settle(t.meet('b'));
-                BOOST_TEST(t.told == "");
+                BOOST_TEST(t.completed == "");
                 co_await t.meeting.async_arrive_and_wait();
                 co_await t.provider.settle();
-                BOOST_TEST(t.told == "ab");
-                t.told.clear();
+                BOOST_TEST(t.completed == "ab");
+                t.completed.clear();
             }
         });
 }
@@ -132,12 +132,12 @@ TURNSTILE_BARRIER_TEST(a_cancelled_arrival_is_withdrawn)
                 co_await t.spawn_and_settle(t.meet('a'), signal.slot());
                 signal.emit(type);
                 co_await t.provider.settle();
-                BOOST_TEST(t.told == "A");
+                BOOST_TEST(t.completed == "A");
                 co_await t.spawn_and_settle(t.meet('b'));
-                BOOST_TEST(t.told == "A");
+                BOOST_TEST(t.completed == "A");
                 co_await t.meeting.async_arrive_and_wait();
             });
-        BOOST_TEST(t.told == "Ab");
+        BOOST_TEST(t.completed == "Ab");
     }
 }
 
@@ -151,12 +151,12 @@ TURNSTILE_BARRIER_TEST(participants_do_not_wait_for_one_that_dropped_out)
             co_await t.spawn_and_settle(t.meet('b'));
             co_await t.meeting.async_arrive_and_drop();
             co_await t.provider.settle();
-            BOOST_TEST(t.told == "ab");
+            BOOST_TEST(t.completed == "ab");
             co_await t.spawn_and_settle(t.meet('c'));
-            BOOST_TEST(t.told == "ab");
+            BOOST_TEST(t.completed == "ab");
             co_await t.meeting.async_arrive_and_wait();
         });
-    BOOST_TEST(t.told == "abc");
+    BOOST_TEST(t.completed == "abc");
 }
 
 TURNSTILE_BARRIER_TEST(a_barrier_without_participants_rejects_arrivals)
@@ -184,12 +184,12 @@ TURNSTILE_BARRIER_TEST(destroying_the_barrier_aborts_waiters)
             auto waiter = [&]() -> typename decltype(t)::task
             {
                 const auto [error] = co_await meeting->async_arrive_and_wait(boost::asio::as_tuple);
-                t.tell('a', error);
+                t.complete('a', error);
             };
             co_await t.spawn_and_settle(waiter);
             meeting.reset();
         });
-    BOOST_TEST(t.told == "A");
+    BOOST_TEST(t.completed == "A");
 }
 
 #endif

@@ -64,7 +64,7 @@ struct condition_test : backend_test<Provider>
             guard_type guard = co_await mutex.async_lock();
             const auto [error] = co_await changed.async_wait(guard, boost::asio::as_tuple);
             BOOST_TEST(guard.owns_lock());
-            this->tell(name, error);
+            this->complete(name, error);
             co_await this->provider.settle();
             co_await guard.async_unlock();
         };
@@ -80,7 +80,7 @@ struct condition_test : backend_test<Provider>
             const auto reached = [this, least] { return number >= least; };
             const auto [error] = co_await changed.async_wait(guard, reached, boost::asio::as_tuple);
             BOOST_TEST(guard.owns_lock());
-            this->tell(name, error);
+            this->complete(name, error);
             co_await this->provider.settle();
             co_await guard.async_unlock();
         };
@@ -92,7 +92,7 @@ struct condition_test : backend_test<Provider>
         return [this, name]() -> task
         {
             guard_type guard = co_await mutex.async_lock();
-            this->tell(name, {});
+            this->complete(name, {});
             co_await this->provider.settle();
             co_await guard.async_unlock();
         };
@@ -142,10 +142,10 @@ TURNSTILE_CONDITION_TEST(a_waiter_releases_the_lock_and_holds_it_again)
         {
             co_await t.sleep_all("a");
             BOOST_TEST(co_await t.is_free());
-            BOOST_TEST(t.told == "");
+            BOOST_TEST(t.completed == "");
             co_await t.changed.async_notify_one();
         });
-    BOOST_TEST(t.told == "a");
+    BOOST_TEST(t.completed == "a");
 }
 
 TURNSTILE_CONDITION_TEST(notify_one_notifies_the_first_waiter)
@@ -155,15 +155,15 @@ TURNSTILE_CONDITION_TEST(notify_one_notifies_the_first_waiter)
         [&]() -> typename decltype(t)::task
         {
             co_await t.sleep_all("cab");
-            for (const char* const told : {"c", "ca", "cab"})
+            for (const char* const expected : {"c", "ca", "cab"})
             {
                 co_await t.changed.async_notify_one();
-                while (t.told.size() < std::string(told).size())
+                while (t.completed.size() < std::string(expected).size())
                     co_await t.provider.settle();
-                BOOST_TEST(t.told == told);
+                BOOST_TEST(t.completed == expected);
             }
         });
-    BOOST_TEST(t.told == "cab");
+    BOOST_TEST(t.completed == "cab");
 }
 
 TURNSTILE_CONDITION_TEST(notify_all_notifies_all_in_their_order)
@@ -175,7 +175,7 @@ TURNSTILE_CONDITION_TEST(notify_all_notifies_all_in_their_order)
             co_await t.sleep_all("cab");
             co_await t.changed.async_notify_all();
         });
-    BOOST_TEST(t.told == "cab");
+    BOOST_TEST(t.completed == "cab");
 }
 
 TURNSTILE_CONDITION_TEST(a_notification_without_waiters_is_not_remembered)
@@ -187,10 +187,10 @@ TURNSTILE_CONDITION_TEST(a_notification_without_waiters_is_not_remembered)
             co_await t.changed.async_notify_one();
             co_await t.changed.async_notify_all();
             co_await t.sleep_all("a");
-            BOOST_TEST(t.told == "");
+            BOOST_TEST(t.completed == "");
             co_await t.changed.async_notify_one();
         });
-    BOOST_TEST(t.told == "a");
+    BOOST_TEST(t.completed == "a");
 }
 
 TURNSTILE_CONDITION_TEST(a_notified_waiter_queues_behind_waiters_for_the_lock)
@@ -204,10 +204,10 @@ TURNSTILE_CONDITION_TEST(a_notified_waiter_queues_behind_waiters_for_the_lock)
             co_await t.spawn_and_settle(t.visit('a'));
             co_await t.changed.async_notify_one();
             co_await t.spawn_and_settle(t.visit('b'));
-            BOOST_TEST(t.told == "");
+            BOOST_TEST(t.completed == "");
             co_await guard.async_unlock();
         });
-    BOOST_TEST(t.told == "asb");
+    BOOST_TEST(t.completed == "asb");
 }
 
 TURNSTILE_CONDITION_TEST(notifying_needs_no_lock)
@@ -220,7 +220,7 @@ TURNSTILE_CONDITION_TEST(notifying_needs_no_lock)
             co_await t.spawn_and_settle(t.visit('a'));
             co_await t.changed.async_notify_all();
         });
-    BOOST_TEST(t.told == "as");
+    BOOST_TEST(t.completed == "as");
 }
 
 TURNSTILE_CONDITION_TEST(two_conditions_of_a_mutex_are_independent)
@@ -233,10 +233,10 @@ TURNSTILE_CONDITION_TEST(two_conditions_of_a_mutex_are_independent)
             co_await t.sleep_all("a");
             co_await other.async_notify_all();
             co_await t.provider.settle();
-            BOOST_TEST(t.told == "");
+            BOOST_TEST(t.completed == "");
             co_await t.changed.async_notify_one();
         });
-    BOOST_TEST(t.told == "a");
+    BOOST_TEST(t.completed == "a");
 }
 
 TURNSTILE_CONDITION_TEST(a_bounded_queue)
@@ -306,10 +306,10 @@ TURNSTILE_CONDITION_TEST(a_wait_with_a_predicate_ends_when_it_holds)
                 co_await t.changed.async_notify_all();
                 for (int i = 0; i < 4; ++i)
                     co_await t.provider.settle();
-                BOOST_TEST(t.told.size() == static_cast<std::size_t>(number));
+                BOOST_TEST(t.completed.size() == static_cast<std::size_t>(number));
             }
         });
-    BOOST_TEST(t.told == "ab");
+    BOOST_TEST(t.completed == "ab");
 }
 
 TURNSTILE_CONDITION_TEST(a_predicate_is_evaluated_under_the_lock)
@@ -453,18 +453,18 @@ TURNSTILE_CONDITION_TEST(a_waiter_that_times_out_loses_no_notification)
         auto guard = co_await t.mutex.async_lock();
         const auto status = co_await t.changed.async_wait_for(guard, std::chrono::milliseconds(1));
         BOOST_TEST((status == std::cv_status::timeout));
-        t.told += 'l';
+        t.completed += 'l';
     };
     t.run(
         [&]() -> typename decltype(t)::task
         {
             co_await t.spawn_and_settle(limited);
             co_await t.sleep_all("a");
-            while (t.told.empty())
+            while (t.completed.empty())
                 co_await t.provider.settle();
             co_await t.changed.async_notify_one();
         });
-    BOOST_TEST(t.told == "la");
+    BOOST_TEST(t.completed == "la");
 }
 
 // --- wrong guards -----------------------------------------------------------------------------
@@ -512,11 +512,11 @@ TURNSTILE_CONDITION_TEST(each_type_of_cancellation_ends_the_wait_holding_the_loc
                 co_await t.spawn_and_settle(t.sleep('a'), plain.slot());
                 co_await t.spawn_and_settle(t.sleep_until('b', 1), predicate.slot());
                 plain.emit(type);
-                while (t.told.empty())
+                while (t.completed.empty())
                     co_await t.provider.settle();
                 predicate.emit(type);
             });
-        BOOST_TEST(t.told == "AB");
+        BOOST_TEST(t.completed == "AB");
         BOOST_TEST(t.number == 0);
     }
 }
@@ -533,7 +533,7 @@ TURNSTILE_CONDITION_TEST(a_cancelled_wait_has_not_timed_out)
             co_await t.changed.async_wait_for(guard, std::chrono::hours(1), boost::asio::as_tuple);
         BOOST_TEST((status == std::cv_status::no_timeout));
         BOOST_TEST(guard.owns_lock());
-        t.tell('a', error);
+        t.complete('a', error);
     };
     t.run(
         [&]() -> typename decltype(t)::task
@@ -541,7 +541,7 @@ TURNSTILE_CONDITION_TEST(a_cancelled_wait_has_not_timed_out)
             co_await t.spawn_and_settle(waiting, signal.slot());
             signal.emit(boost::asio::cancellation_type::total);
         });
-    BOOST_TEST(t.told == "A");
+    BOOST_TEST(t.completed == "A");
 }
 
 TURNSTILE_CONDITION_TEST(the_wait_for_the_lock_after_a_notification_cannot_be_cancelled)
@@ -557,11 +557,11 @@ TURNSTILE_CONDITION_TEST(the_wait_for_the_lock_after_a_notification_cannot_be_ca
             {
                 signal.emit(boost::asio::cancellation_type::terminal);
                 co_await t.provider.settle();
-                BOOST_TEST(t.told == "");
+                BOOST_TEST(t.completed == "");
             }
             co_await guard.async_unlock();
         });
-    BOOST_TEST(t.told == "A");
+    BOOST_TEST(t.completed == "A");
 }
 
 TURNSTILE_CONDITION_TEST(
@@ -580,7 +580,7 @@ TURNSTILE_CONDITION_TEST(
             co_await t.provider.settle();
             co_await guard.async_unlock();
         });
-    BOOST_TEST(t.told == "a");
+    BOOST_TEST(t.completed == "a");
 }
 
 TURNSTILE_CONDITION_TEST(a_cancelled_waiter_loses_no_notification)
@@ -596,7 +596,7 @@ TURNSTILE_CONDITION_TEST(a_cancelled_waiter_loses_no_notification)
             co_await t.provider.settle();
             co_await t.changed.async_notify_one();
         });
-    BOOST_TEST(t.told == "Ab");
+    BOOST_TEST(t.completed == "Ab");
 }
 
 TURNSTILE_CONDITION_TEST(a_notification_that_races_a_cancellation_is_not_lost)
@@ -610,12 +610,12 @@ TURNSTILE_CONDITION_TEST(a_notification_that_races_a_cancellation_is_not_lost)
             co_await t.sleep_all("b");
             co_await t.changed.async_notify_one();
             signal.emit(boost::asio::cancellation_type::total);
-            while (t.told.empty())
+            while (t.completed.empty())
                 co_await t.provider.settle();
-            if (t.told == "a")
+            if (t.completed == "a")
                 co_await t.changed.async_notify_one();
         });
-    BOOST_TEST((t.told == "ab" || t.told == "Ab"));
+    BOOST_TEST((t.completed == "ab" || t.completed == "Ab"));
 }
 
 TURNSTILE_CONDITION_TEST(a_time_out_of_cancel_after_ends_the_wait)
@@ -650,7 +650,7 @@ TURNSTILE_CONDITION_TEST(destroying_the_condition_aborts_waiters_holding_the_loc
         auto guard = co_await t.mutex.async_lock();
         const auto [error] = co_await expiring->async_wait(guard, boost::asio::as_tuple);
         BOOST_TEST(guard.owns_lock());
-        t.tell('a', error);
+        t.complete('a', error);
     };
     t.run(
         [&]() -> typename decltype(t)::task
@@ -659,7 +659,7 @@ TURNSTILE_CONDITION_TEST(destroying_the_condition_aborts_waiters_holding_the_loc
             co_await t.spawn_and_settle(waiting);
             expiring.reset();
         });
-    BOOST_TEST(t.told == "AA");
+    BOOST_TEST(t.completed == "AA");
 }
 
 TURNSTILE_CONDITION_TEST(a_wait_for_a_predicate_ends_if_its_condition_is_destroyed_meanwhile)
@@ -674,7 +674,7 @@ TURNSTILE_CONDITION_TEST(a_wait_for_a_predicate_ends_if_its_condition_is_destroy
         auto guard = co_await t.mutex.async_lock();
         const auto [error] = co_await expiring->async_wait(guard, never, boost::asio::as_tuple);
         BOOST_TEST(guard.owns_lock());
-        t.tell('a', error);
+        t.complete('a', error);
     };
     const auto waiting_for = [&]() -> typename decltype(t)::task
     {
@@ -683,7 +683,7 @@ TURNSTILE_CONDITION_TEST(a_wait_for_a_predicate_ends_if_its_condition_is_destroy
             guard, std::chrono::hours(1), never, boost::asio::as_tuple);
         BOOST_TEST(guard.owns_lock());
         BOOST_TEST(!reached);
-        t.tell('b', error);
+        t.complete('b', error);
     };
     t.run(
         [&]() -> typename decltype(t)::task
@@ -696,7 +696,7 @@ TURNSTILE_CONDITION_TEST(a_wait_for_a_predicate_ends_if_its_condition_is_destroy
             expiring.reset();
             co_await guard.async_unlock();
         });
-    BOOST_TEST(t.told == "AB");
+    BOOST_TEST(t.completed == "AB");
 }
 
 TURNSTILE_CONDITION_TEST(destroying_the_mutex_aborts_waiters_without_the_lock)
@@ -711,7 +711,7 @@ TURNSTILE_CONDITION_TEST(destroying_the_mutex_aborts_waiters_without_the_lock)
         auto guard = co_await mutex->async_lock();
         const auto [error] = co_await changed->async_wait(guard, boost::asio::as_tuple);
         BOOST_TEST(!guard.owns_lock());
-        t.tell('a', error);
+        t.complete('a', error);
     };
     t.run(
         [&]() -> typename decltype(t)::task
@@ -722,7 +722,7 @@ TURNSTILE_CONDITION_TEST(destroying_the_mutex_aborts_waiters_without_the_lock)
             co_await t.provider.settle();
             changed.reset();
         });
-    BOOST_TEST(t.told == "AA");
+    BOOST_TEST(t.completed == "AA");
 }
 
 // --- completion tokens ------------------------------------------------------------------------
@@ -740,14 +740,14 @@ TURNSTILE_CONDITION_TEST(handlers_are_notified_like_coroutines)
                 guard, boost::asio::bind_executor(t.provider.executor(),
                                                   [&](const turnstile::error_code& error)
                                                   {
-                                                      t.told += !error && guard ? 'b' : '!';
+                                                      t.completed += !error && guard ? 'b' : '!';
                                                       guard = typename decltype(t)::guard_type();
                                                   }));
             co_await t.provider.settle();
             co_await t.sleep_all("c");
             co_await t.changed.async_notify_all();
         });
-    BOOST_TEST(t.told == "abc");
+    BOOST_TEST(t.completed == "abc");
 }
 
 #endif

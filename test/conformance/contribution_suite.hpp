@@ -89,14 +89,14 @@ TURNSTILE_MONITOR_TEST(destroying_a_contribution_withdraws_it_and_notifies)
                                           [](const account& a) { return a.balance == 0; });
                 };
                 co_await t.guarded.async_with(body);
-                t.told += 'z';
+                t.completed += 'z';
             };
             co_await t.spawn_and_settle(waiter);
             mine.reset();
             co_await t.provider.settle();
             const auto now = co_await t.look();
             BOOST_TEST(now.balance == 1);
-            BOOST_TEST(t.told == "");
+            BOOST_TEST(t.completed == "");
             // A withdrawal waits while the lock is held.
             auto body = [&](section& s) -> typename decltype(t)::task
             {
@@ -107,7 +107,7 @@ TURNSTILE_MONITOR_TEST(destroying_a_contribution_withdraws_it_and_notifies)
             co_await t.guarded.async_with(body);
             co_await t.provider.settle();
         });
-    BOOST_TEST(t.told == "z");
+    BOOST_TEST(t.completed == "z");
 }
 
 TURNSTILE_MONITOR_TEST(a_contribution_belongs_to_one_monitor)

@@ -51,7 +51,7 @@ struct event_test : backend_test<Provider>
         return [this, name]() -> task
         {
             const auto [error] = co_await flag.async_wait(boost::asio::as_tuple);
-            this->tell(name, error);
+            this->complete(name, error);
         };
     }
 
@@ -76,10 +76,10 @@ TURNSTILE_EVENT_TEST(setting_a_manual_event_lets_all_through)
         [&]() -> typename decltype(t)::task
         {
             co_await t.wait_all("abc");
-            BOOST_TEST(t.told == "");
+            BOOST_TEST(t.completed == "");
             co_await t.flag.async_set();
             co_await t.provider.settle();
-            BOOST_TEST(t.told == "abc");
+            BOOST_TEST(t.completed == "abc");
             // It stays set.
             co_await t.flag.async_wait();
             co_await t.flag.async_wait();
@@ -95,10 +95,10 @@ TURNSTILE_EVENT_TEST(a_newcomer_after_the_reset_waits)
             co_await t.flag.async_wait();
             co_await t.flag.async_reset();
             co_await t.wait_all("a");
-            BOOST_TEST(t.told == "");
+            BOOST_TEST(t.completed == "");
             co_await t.flag.async_set();
         });
-    BOOST_TEST(t.told == "a");
+    BOOST_TEST(t.completed == "a");
 }
 
 TURNSTILE_EVENT_TEST(setting_an_automatic_event_lets_one_through)
@@ -108,11 +108,11 @@ TURNSTILE_EVENT_TEST(setting_an_automatic_event_lets_one_through)
         [&]() -> typename decltype(t)::task
         {
             co_await t.wait_all("cab");
-            for (const char* const told : {"c", "ca", "cab"})
+            for (const char* const expected : {"c", "ca", "cab"})
             {
                 co_await t.flag.async_set();
                 co_await t.provider.settle();
-                BOOST_TEST(t.told == told);
+                BOOST_TEST(t.completed == expected);
             }
         });
 }
@@ -127,10 +127,10 @@ TURNSTILE_EVENT_TEST(sets_do_not_add_up)
             co_await t.flag.async_set();
             co_await t.flag.async_wait();
             co_await t.wait_all("a");
-            BOOST_TEST(t.told == "");
+            BOOST_TEST(t.completed == "");
             co_await t.flag.async_set();
         });
-    BOOST_TEST(t.told == "a");
+    BOOST_TEST(t.completed == "a");
 }
 
 TURNSTILE_EVENT_TEST(a_reset_clears_an_unused_set)
@@ -141,10 +141,10 @@ TURNSTILE_EVENT_TEST(a_reset_clears_an_unused_set)
         {
             co_await t.flag.async_reset();
             co_await t.wait_all("a");
-            BOOST_TEST(t.told == "");
+            BOOST_TEST(t.completed == "");
             co_await t.flag.async_set();
         });
-    BOOST_TEST(t.told == "a");
+    BOOST_TEST(t.completed == "a");
 }
 
 TURNSTILE_EVENT_TEST(an_event_can_be_read)
@@ -204,11 +204,11 @@ TURNSTILE_EVENT_TEST(each_type_of_cancellation_ends_the_waiting)
                 co_await t.wait_all("b");
                 signal.emit(type);
                 co_await t.provider.settle();
-                BOOST_TEST(t.told == "A");
+                BOOST_TEST(t.completed == "A");
                 // The cancelled wait does not use up the event.
                 co_await t.flag.async_set();
             });
-        BOOST_TEST(t.told == "Ab");
+        BOOST_TEST(t.completed == "Ab");
     }
 }
 
@@ -223,12 +223,12 @@ TURNSTILE_EVENT_TEST(destroying_the_event_aborts_waiters)
             auto waiter = [&]() -> typename decltype(t)::task
             {
                 const auto [error] = co_await flag->async_wait(boost::asio::as_tuple);
-                t.tell('a', error);
+                t.complete('a', error);
             };
             co_await t.spawn_and_settle(waiter);
             flag.reset();
         });
-    BOOST_TEST(t.told == "A");
+    BOOST_TEST(t.completed == "A");
 }
 
 #endif

@@ -41,7 +41,7 @@ TURNSTILE_JOB_TEST(jobs_start_in_the_order_of_their_pushes)
             co_await t.work(4);
             BOOST_TEST(co_await t.counts() == "0000");
         });
-    BOOST_TEST(t.told == "abcd");
+    BOOST_TEST(t.completed == "abcd");
 }
 
 TURNSTILE_JOB_TEST(workers_get_jobs_in_the_order_of_their_waits)
@@ -52,12 +52,12 @@ TURNSTILE_JOB_TEST(workers_get_jobs_in_the_order_of_their_waits)
         {
             for (const char name : {'c', 'a', 'b'})
                 co_await t.spawn_and_settle(t.wait(name));
-            BOOST_TEST(t.told == "");
-            for (const char* const told : {"c", "ca", "cab"})
+            BOOST_TEST(t.completed == "");
+            for (const char* const expected : {"c", "ca", "cab"})
             {
                 co_await t.push_all("x");
                 co_await t.provider.settle();
-                BOOST_TEST(t.told == told);
+                BOOST_TEST(t.completed == expected);
             }
         });
 }
@@ -79,13 +79,13 @@ TURNSTILE_JOB_TEST(a_delayed_job_starts_after_its_delay)
             BOOST_CHECK(delayed.at(0).state == turnstile::job_state::delayed);
             BOOST_TEST(*delayed.at(1).payload == "a");
             co_await t.work(1);
-            BOOST_TEST(t.told == "c");
+            BOOST_TEST(t.completed == "c");
             co_await t.work(1);
             BOOST_CHECK(std::chrono::steady_clock::now() - before >= 20ms);
             co_await t.work(1);
             BOOST_CHECK(std::chrono::steady_clock::now() - before >= 60ms);
         });
-    BOOST_TEST(t.told == "cba");
+    BOOST_TEST(t.completed == "cba");
 }
 
 TURNSTILE_JOB_TEST(a_delayed_job_can_be_overtaken_by_a_later_one_with_a_shorter_delay)
@@ -102,7 +102,7 @@ TURNSTILE_JOB_TEST(a_delayed_job_can_be_overtaken_by_a_later_one_with_a_shorter_
             {
                 // This worker waits behind the first one, so it gets the next job.
                 const auto job = co_await t.queue.async_next();
-                BOOST_TEST(t.told == "w");
+                BOOST_TEST(t.completed == "w");
                 BOOST_TEST(job.payload() == "c");
                 // Otherwise the test would last for an hour.
                 BOOST_TEST(co_await t.queue.async_drain() == 1U);
@@ -110,7 +110,7 @@ TURNSTILE_JOB_TEST(a_delayed_job_can_be_overtaken_by_a_later_one_with_a_shorter_
             co_await t.spawn_and_settle(worker);
             co_await t.push_all("c", turnstile::push_options().delay(20ms).attempts(1));
         });
-    BOOST_TEST(t.told == "w");
+    BOOST_TEST(t.completed == "w");
 }
 
 TURNSTILE_JOB_TEST(higher_levels_start_first_and_each_level_advances)
@@ -126,11 +126,11 @@ TURNSTILE_JOB_TEST(higher_levels_start_first_and_each_level_advances)
                                 turnstile::push_options().priority(job_priority::high));
             co_await t.work(40);
         });
-    BOOST_TEST(t.told.substr(0, 3) == "hhh");
+    BOOST_TEST(t.completed.substr(0, 3) == "hhh");
     // Of 16 starts, one was a start of the level low, and three of the level normal.
     for (const std::size_t from : {std::size_t(0), std::size_t(16)})
     {
-        const std::string part = t.told.substr(from, 16);
+        const std::string part = t.completed.substr(from, 16);
         BOOST_TEST(std::count(part.begin(), part.end(), 'l') == 1);
         BOOST_TEST(std::count(part.begin(), part.end(), 'n') == (from == 0 ? 3 : 1));
     }
@@ -153,7 +153,7 @@ TURNSTILE_JOB_TEST(a_deduplication_id_belongs_to_one_unfinished_job)
             const auto second = co_await t.queue.async_push("e", options);
             BOOST_TEST(second != first);
             co_await t.work(1);
-            BOOST_TEST(t.told == "c");
+            BOOST_TEST(t.completed == "c");
             // A dead letter does not keep its id, and neither does a removed job.
             job = co_await t.queue.async_next();
             co_await job.async_fail("");
@@ -210,7 +210,7 @@ TURNSTILE_JOB_TEST(a_deduplication_window_outlasts_the_job)
             co_await t.work(1);
             BOOST_TEST(co_await t.queue.async_push("c", options(1h)) == next);
         });
-    BOOST_TEST(t.told == "ab");
+    BOOST_TEST(t.completed == "ab");
 }
 
 TURNSTILE_JOB_TEST(a_paused_queue_starts_no_job)
@@ -225,12 +225,12 @@ TURNSTILE_JOB_TEST(a_paused_queue_starts_no_job)
             co_await t.push_all("b");
             co_await t.spawn_and_settle(t.wait('v'));
             co_await t.spawn_and_settle(t.wait('w'));
-            BOOST_TEST(t.told == "");
+            BOOST_TEST(t.completed == "");
             BOOST_TEST(co_await t.counts() == "2000");
             co_await t.queue.async_resume();
             BOOST_TEST(!co_await t.is_paused());
         });
-    BOOST_TEST(t.told == "vw");
+    BOOST_TEST(t.completed == "vw");
 }
 
 TURNSTILE_JOB_TEST(an_active_job_can_be_finished_while_paused)
@@ -264,7 +264,7 @@ TURNSTILE_JOB_TEST(draining_removes_jobs_that_have_not_started)
             co_await t.push_all("e");
             co_await t.work(1);
         });
-    BOOST_TEST(t.told == "e");
+    BOOST_TEST(t.completed == "e");
 }
 
 TURNSTILE_JOB_TEST(purging_removes_dead_letters)
@@ -284,7 +284,7 @@ TURNSTILE_JOB_TEST(purging_removes_dead_letters)
             BOOST_TEST(co_await t.queue.async_purge() == 0U);
             co_await t.work(1);
         });
-    BOOST_TEST(t.told == "c");
+    BOOST_TEST(t.completed == "c");
 }
 
 TURNSTILE_JOB_TEST(listings_are_paged)
@@ -335,11 +335,11 @@ TURNSTILE_JOB_TEST(starts_can_be_limited_in_each_period)
             co_await t.push_all("fgh");
             co_await t.work(1);
             co_await t.spawn_and_settle(t.wait('w'));
-            BOOST_TEST(t.told == "abcdef");
+            BOOST_TEST(t.completed == "abcdef");
             co_await t.queue.async_limit_rate(0, 0ms);
             co_await t.work(1);
         });
-    BOOST_TEST(t.told == "abcdefwh");
+    BOOST_TEST(t.completed == "abcdefwh");
 }
 
 TURNSTILE_JOB_TEST(each_type_of_cancellation_ends_the_wait_of_a_worker)
@@ -357,11 +357,11 @@ TURNSTILE_JOB_TEST(each_type_of_cancellation_ends_the_wait_of_a_worker)
                 co_await t.spawn_and_settle(t.wait('b'));
                 signal.emit(type);
                 co_await t.provider.settle();
-                BOOST_TEST(t.told == "A");
+                BOOST_TEST(t.completed == "A");
                 // The cancelled worker does not get the job.
                 co_await t.push_all("x");
             });
-        BOOST_TEST(t.told == "Ab");
+        BOOST_TEST(t.completed == "Ab");
     }
 }
 
@@ -376,12 +376,12 @@ TURNSTILE_JOB_TEST(destroying_the_queue_aborts_its_workers)
             auto worker = [&]() -> typename decltype(t)::task
             {
                 const auto result = co_await queue->async_next(boost::asio::as_tuple);
-                t.tell('a', std::get<0>(result));
+                t.complete('a', std::get<0>(result));
             };
             co_await t.spawn_and_settle(worker);
             queue.reset();
         });
-    BOOST_TEST(t.told == "A");
+    BOOST_TEST(t.completed == "A");
 }
 
 TURNSTILE_JOB_TEST(invalid_input_is_rejected)

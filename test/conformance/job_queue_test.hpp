@@ -46,7 +46,7 @@ struct job_queue_test : backend_test<Provider>
         for (; times > 0; --times)
         {
             job_type job = co_await queue.async_next();
-            this->told += job.payload();
+            this->completed += job.payload();
             co_await job.async_finish();
         }
     }
@@ -57,7 +57,7 @@ struct job_queue_test : backend_test<Provider>
         return [this, name]() -> task
         {
             auto [error, job] = co_await queue.async_next(boost::asio::as_tuple);
-            this->tell(name, error);
+            this->complete(name, error);
             if (!error)
                 co_await job.async_finish();
         };

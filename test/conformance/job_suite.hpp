@@ -94,14 +94,14 @@ TURNSTILE_JOB_TEST(a_worker_finishes_a_job_and_gets_the_next_one)
             auto worker = [&]() -> typename decltype(t)::task
             {
                 auto next = co_await job.async_finish_and_next();
-                t.told += next.payload();
+                t.completed += next.payload();
                 co_await next.async_finish();
             };
             co_await t.spawn_and_settle(worker);
             BOOST_TEST(co_await t.counts() == "0000");
             co_await t.push_all("c");
         });
-    BOOST_TEST(t.told == "c");
+    BOOST_TEST(t.completed == "c");
 }
 
 TURNSTILE_JOB_TEST(a_job_that_is_destroyed_returns_to_the_head)
@@ -120,7 +120,7 @@ TURNSTILE_JOB_TEST(a_job_that_is_destroyed_returns_to_the_head)
             BOOST_CHECK(head.at(0).failure == turnstile::job_failure::abandoned);
             co_await t.work(3);
         });
-    BOOST_TEST(t.told == "abc");
+    BOOST_TEST(t.completed == "abc");
 }
 
 TURNSTILE_JOB_TEST(a_returned_job_goes_to_a_waiting_worker)
@@ -132,10 +132,10 @@ TURNSTILE_JOB_TEST(a_returned_job_goes_to_a_waiting_worker)
             co_await t.push_all("a");
             auto job = co_await t.queue.async_next();
             co_await t.spawn_and_settle(t.wait('w'));
-            BOOST_TEST(t.told == "");
+            BOOST_TEST(t.completed == "");
             job = {};
         });
-    BOOST_TEST(t.told == "w");
+    BOOST_TEST(t.completed == "w");
 }
 
 TURNSTILE_JOB_TEST(a_failed_job_starts_again_behind_the_others)
@@ -150,7 +150,7 @@ TURNSTILE_JOB_TEST(a_failed_job_starts_again_behind_the_others)
             co_await job.async_fail("no disk");
             co_await t.work(2);
         });
-    BOOST_TEST(t.told == "ba");
+    BOOST_TEST(t.completed == "ba");
 }
 
 TURNSTILE_JOB_TEST(a_failed_job_waits_for_its_back_off)
@@ -293,11 +293,11 @@ TURNSTILE_JOB_TEST(progress_appears_in_listings)
                                 turnstile::push_options().priority(turnstile::job_priority::high));
             auto job = co_await t.queue.async_next();
             const double nan = std::numeric_limits<double>::quiet_NaN();
-            const std::pair<double, double> told_and_seen[] = {
+            const std::pair<double, double> reported_and_seen[] = {
                 {0.25, 0.25}, {7.0, 1.0}, {-1.0, 0.0}, {nan, 0.0}};
-            for (const auto& [told, seen] : told_and_seen)
+            for (const auto& [reported, seen] : reported_and_seen)
             {
-                job.progress(told);
+                job.progress(reported);
                 co_await t.provider.settle();
                 const auto active = co_await t.only(turnstile::job_state::active);
                 BOOST_TEST(active.progress == seen);
@@ -323,17 +323,17 @@ TURNSTILE_JOB_TEST(a_body_that_returns_finishes_its_job)
         [&]() -> typename decltype(t)::task
         {
             co_await t.push_all("ab");
-            co_await turnstile::with_job(t.queue,
-                                         [&](const job_type& job) { t.told += job.payload(); });
+            co_await turnstile::with_job(t.queue, [&](const job_type& job)
+                                         { t.completed += job.payload(); });
             co_await turnstile::with_job(t.queue,
                                          [&](const job_type& job) -> typename decltype(t)::task
                                          {
-                                             t.told += job.payload();
+                                             t.completed += job.payload();
                                              co_return;
                                          });
             BOOST_TEST(co_await t.counts() == "0000");
         });
-    BOOST_TEST(t.told == "ab");
+    BOOST_TEST(t.completed == "ab");
 }
 
 TURNSTILE_JOB_TEST(a_body_that_throws_fails_its_job)
@@ -407,18 +407,18 @@ TURNSTILE_JOB_TEST(a_cancelled_body_returns_its_job)
             {
                 const auto [failure] = co_await turnstile::with_job(t.queue, body, asio::as_tuple);
                 BOOST_TEST(bool(failure));
-                t.told += 'c';
+                t.completed += 'c';
             };
             co_await t.spawn_and_settle(worker, signal.slot());
             BOOST_TEST(co_await t.counts() == "0010");
             signal.emit(asio::cancellation_type::terminal);
             co_await t.provider.settle();
-            BOOST_TEST(t.told == "c");
+            BOOST_TEST(t.completed == "c");
             const auto returned = co_await t.only(turnstile::job_state::waiting);
             BOOST_CHECK(returned.failure == turnstile::job_failure::abandoned);
             co_await t.work(1);
         });
-    BOOST_TEST(t.told == "ca");
+    BOOST_TEST(t.completed == "ca");
 }
 
 TURNSTILE_JOB_TEST(a_body_is_cancelled_when_its_attempt_is_lost)
@@ -438,7 +438,7 @@ TURNSTILE_JOB_TEST(a_body_is_cancelled_when_its_attempt_is_lost)
                 const auto [error] = co_await never.async_wait(asio::as_tuple);
                 BOOST_TEST(error == asio::error::operation_aborted);
                 BOOST_TEST(!job.valid());
-                t.told += 'c';
+                t.completed += 'c';
             };
             try
             {
@@ -452,7 +452,7 @@ TURNSTILE_JOB_TEST(a_body_is_cancelled_when_its_attempt_is_lost)
             const auto letter = co_await t.only(turnstile::job_state::dead);
             BOOST_CHECK(letter.failure == turnstile::job_failure::timed_out);
         });
-    BOOST_TEST(t.told == "c");
+    BOOST_TEST(t.completed == "c");
 }
 
 #endif

@@ -53,7 +53,7 @@ struct latch_test : backend_test<Provider>
         return [this, name]() -> task
         {
             const auto [error] = co_await gate.async_wait(boost::asio::as_tuple);
-            this->tell(name, error);
+            this->complete(name, error);
         };
     }
 
@@ -63,7 +63,7 @@ struct latch_test : backend_test<Provider>
         return [this, name]() -> task
         {
             const auto [error] = co_await gate.async_arrive_and_wait(boost::asio::as_tuple);
-            this->tell(name, error);
+            this->complete(name, error);
         };
     }
 
@@ -85,10 +85,10 @@ TURNSTILE_LATCH_TEST(the_last_arrival_opens_the_latch)
             co_await t.gate.async_count_down(1);
             co_await t.gate.async_count_down();
             co_await t.provider.settle();
-            BOOST_TEST(t.told == "");
+            BOOST_TEST(t.completed == "");
             co_await t.gate.async_count_down(1);
             co_await t.provider.settle();
-            BOOST_TEST(t.told == "ba");
+            BOOST_TEST(t.completed == "ba");
             // It stays open.
             co_await t.gate.async_wait();
         });
@@ -103,17 +103,17 @@ TURNSTILE_LATCH_TEST(several_arrivals_can_be_counted_at_once)
             co_await t.spawn_and_settle(t.wait('a'));
             co_await t.gate.async_count_down(9);
             co_await t.provider.settle();
-            BOOST_TEST(t.told == "");
+            BOOST_TEST(t.completed == "");
             co_await t.gate.async_count_down(1);
         });
-    BOOST_TEST(t.told == "a");
+    BOOST_TEST(t.completed == "a");
 }
 
 TURNSTILE_LATCH_TEST(a_latch_of_zero_arrivals_is_open)
 {
     turnstile::test::latch_test<Provider> t(0);
     t.run([&]() -> typename decltype(t)::task { co_await t.gate.async_wait(); });
-    BOOST_TEST(t.told == "");
+    BOOST_TEST(t.completed == "");
 }
 
 TURNSTILE_LATCH_TEST(an_invalid_arrival_is_rejected)
@@ -131,12 +131,12 @@ TURNSTILE_LATCH_TEST(an_invalid_arrival_is_rejected)
             const auto [many] = co_await t.gate.async_count_down(3, boost::asio::as_tuple);
             BOOST_TEST(many == turnstile::errc::over_release);
             co_await t.provider.settle();
-            BOOST_TEST(t.told == "");
+            BOOST_TEST(t.completed == "");
             co_await t.gate.async_count_down(2);
             const auto [late] = co_await t.gate.async_count_down(1, boost::asio::as_tuple);
             BOOST_TEST(late == turnstile::errc::over_release);
         });
-    BOOST_TEST(t.told == "a");
+    BOOST_TEST(t.completed == "a");
 }
 
 TURNSTILE_LATCH_TEST(arriving_can_wait_for_the_others)
@@ -147,10 +147,10 @@ TURNSTILE_LATCH_TEST(arriving_can_wait_for_the_others)
         {
             co_await t.spawn_and_settle(t.arrive('a'));
             co_await t.spawn_and_settle(t.arrive('b'));
-            BOOST_TEST(t.told == "");
+            BOOST_TEST(t.completed == "");
             co_await t.gate.async_arrive_and_wait();
         });
-    BOOST_TEST(t.told == "ab");
+    BOOST_TEST(t.completed == "ab");
 }
 
 TURNSTILE_LATCH_TEST(a_cancelled_wait_does_not_withdraw_the_arrival)
@@ -167,7 +167,7 @@ TURNSTILE_LATCH_TEST(a_cancelled_wait_does_not_withdraw_the_arrival)
                 co_await t.spawn_and_settle(t.arrive('a'), signal.slot());
                 signal.emit(type);
                 co_await t.provider.settle();
-                BOOST_TEST(t.told == "A");
+                BOOST_TEST(t.completed == "A");
                 co_await t.gate.async_arrive_and_wait();
             });
     }
@@ -214,12 +214,12 @@ TURNSTILE_LATCH_TEST(destroying_the_latch_aborts_waiters)
             auto waiter = [&]() -> typename decltype(t)::task
             {
                 const auto [error] = co_await gate->async_wait(boost::asio::as_tuple);
-                t.tell('a', error);
+                t.complete('a', error);
             };
             co_await t.spawn_and_settle(waiter);
             gate.reset();
         });
-    BOOST_TEST(t.told == "A");
+    BOOST_TEST(t.completed == "A");
 }
 
 #endif

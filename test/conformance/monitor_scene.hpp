@@ -64,11 +64,11 @@ struct monitor_test : backend_test<Provider>
             try
             {
                 co_await guarded.async_with(body);
-                this->tell(name, {});
+                this->complete(name, {});
             }
             catch (const system_error& error)
             {
-                this->tell(name, error.code());
+                this->complete(name, error.code());
             }
         };
     }
@@ -106,11 +106,11 @@ struct monitor_test : backend_test<Provider>
             try
             {
                 if (co_await guarded.async_transact(what))
-                    this->tell(name, {});
+                    this->complete(name, {});
             }
             catch (const system_error& error)
             {
-                this->tell(name, error.code());
+                this->complete(name, error.code());
             }
         };
     }

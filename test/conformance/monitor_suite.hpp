@@ -128,14 +128,14 @@ TURNSTILE_MONITOR_TEST(a_wait_for_the_state_ends_when_the_predicate_holds)
         {
             co_await t.spawn_and_settle(t.take(3, 'a'));
             co_await t.give(2, true);
-            BOOST_TEST(t.told == "");
+            BOOST_TEST(t.completed == "");
             co_await t.give(2, true);
-            BOOST_TEST(t.told == "a");
+            BOOST_TEST(t.completed == "a");
             const auto now = co_await t.look();
             BOOST_TEST(now.balance == 1);
             // The predicate holds already.
             co_await t.spawn_and_settle(t.take(1, 'b'));
-            BOOST_TEST(t.told == "ab");
+            BOOST_TEST(t.completed == "ab");
         });
 }
 
@@ -181,9 +181,9 @@ TURNSTILE_MONITOR_TEST(notifying_one_resumes_the_first)
             co_await t.spawn_and_settle(t.take(1, 'b'));
             co_await t.spawn_and_settle(t.take(1, 'a'));
             co_await t.give(5, false);
-            BOOST_TEST(t.told == "b");
+            BOOST_TEST(t.completed == "b");
             co_await t.give(0, false);
-            BOOST_TEST(t.told == "ba");
+            BOOST_TEST(t.completed == "ba");
         });
 }
 
@@ -226,7 +226,7 @@ TURNSTILE_MONITOR_TEST(the_notification_of_a_section_that_throws_passes_to_the_n
                 }
                 catch (int)
                 {
-                    t.told += 'x';
+                    t.completed += 'x';
                 }
             };
             co_await t.spawn_and_settle(throwing);
@@ -234,7 +234,7 @@ TURNSTILE_MONITOR_TEST(the_notification_of_a_section_that_throws_passes_to_the_n
             co_await t.give(1, false);
             co_await t.provider.settle();
         });
-    BOOST_TEST(t.told == "xa");
+    BOOST_TEST(t.completed == "xa");
 }
 
 TURNSTILE_MONITOR_TEST(each_condition_has_its_own_waiters)
@@ -252,10 +252,10 @@ TURNSTILE_MONITOR_TEST(each_condition_has_its_own_waiters)
                     s.notify_all(t.other);
                 });
             co_await t.provider.settle();
-            BOOST_TEST(t.told == "");
+            BOOST_TEST(t.completed == "");
             co_await t.give(0, true);
         });
-    BOOST_TEST(t.told == "a");
+    BOOST_TEST(t.completed == "a");
 }
 
 TURNSTILE_MONITOR_TEST(waiting_can_be_limited_in_time)
@@ -282,12 +282,12 @@ TURNSTILE_MONITOR_TEST(waiting_can_be_limited_in_time)
                     const auto later = std::chrono::steady_clock::now() + 1h;
                     co_return co_await s.async_wait_until(t.changed, later, rich);
                 };
-                t.told += (co_await t.guarded.async_with(body)) ? 'p' : '-';
+                t.completed += (co_await t.guarded.async_with(body)) ? 'p' : '-';
             };
             co_await t.spawn_and_settle(patient);
             co_await t.give(1, true);
         });
-    BOOST_TEST(t.told == "p");
+    BOOST_TEST(t.completed == "p");
 }
 
 TURNSTILE_MONITOR_TEST(a_condition_of_another_monitor_is_an_error)
@@ -305,11 +305,11 @@ TURNSTILE_MONITOR_TEST(a_condition_of_another_monitor_is_an_error)
                     foreign, [](const turnstile::test::account&) { return false; },
                     boost::asio::as_tuple);
                 BOOST_TEST(error == turnstile::errc::wrong_object);
-                t.told += 'x';
+                t.completed += 'x';
             };
             co_await t.guarded.async_with(body);
         });
-    BOOST_TEST(t.told == "x");
+    BOOST_TEST(t.completed == "x");
 }
 
 // --- cancellation, destruction ----------------------------------------------------------------
@@ -329,11 +329,11 @@ TURNSTILE_MONITOR_TEST(each_type_of_cancellation_ends_the_waiting)
                 co_await t.spawn_and_settle(t.take(1, 'b'));
                 signal.emit(type);
                 co_await t.provider.settle();
-                BOOST_TEST(t.told == "A");
+                BOOST_TEST(t.completed == "A");
                 // The cancelled waiter does not use up a notification.
                 co_await t.give(1, false);
             });
-        BOOST_TEST(t.told == "Ab");
+        BOOST_TEST(t.completed == "Ab");
     }
 }
 
@@ -351,7 +351,7 @@ TURNSTILE_MONITOR_TEST(a_section_that_waits_for_the_lock_can_be_cancelled)
                 co_await t.spawn_and_settle(t.take(1, 'a'), signal.slot());
                 signal.emit(boost::asio::cancellation_type::terminal);
                 co_await t.provider.settle();
-                BOOST_TEST(t.told == "A");
+                BOOST_TEST(t.completed == "A");
             };
             co_await t.guarded.async_with(body);
             const auto now = co_await t.look();
@@ -383,13 +383,13 @@ TURNSTILE_MONITOR_TEST(destroying_the_monitor_aborts_waiters)
                 }
                 catch (const turnstile::system_error& error)
                 {
-                    t.tell('a', error.code());
+                    t.complete('a', error.code());
                 }
             };
             co_await t.spawn_and_settle(waiter);
             guarded.reset();
         });
-    BOOST_TEST(t.told == "A");
+    BOOST_TEST(t.completed == "A");
 }
 
 #endif

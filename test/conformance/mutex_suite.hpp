@@ -64,7 +64,7 @@ struct mutex_test : backend_test<Provider>
     task visit(char name)
     {
         guard_type guard = co_await mutex.async_lock();
-        this->told += name;
+        this->completed += name;
         co_await this->provider.settle();
         co_await guard.async_unlock();
     }
@@ -86,7 +86,7 @@ struct mutex_test : backend_test<Provider>
             BOOST_TEST(!error);
         else
             BOOST_TEST(error == boost::asio::error::operation_aborted);
-        this->told += guard.owns_lock() ? static_cast<char>(name - 'a' + 'A') : name;
+        this->completed += guard.owns_lock() ? static_cast<char>(name - 'a' + 'A') : name;
     }
 
     /// Whether the lock is free.
@@ -194,10 +194,10 @@ TURNSTILE_MUTEX_TEST(waiters_are_served_in_the_order_of_their_arrival)
                 t.spawn_waiter(name);
                 co_await t.provider.settle();
             }
-            BOOST_TEST(t.told == "");
+            BOOST_TEST(t.completed == "");
             co_await guard.async_unlock();
         });
-    BOOST_TEST(t.told == "cadb");
+    BOOST_TEST(t.completed == "cadb");
 }
 
 TURNSTILE_MUTEX_TEST(a_newcomer_does_not_overtake)
@@ -214,7 +214,7 @@ TURNSTILE_MUTEX_TEST(a_newcomer_does_not_overtake)
             t.spawn_waiter('b');
             co_await t.visit('c');
         });
-    BOOST_TEST(t.told.front() == 'a');
+    BOOST_TEST(t.completed.front() == 'a');
 }
 
 TURNSTILE_MUTEX_TEST(one_holder_at_a_time)
@@ -318,7 +318,7 @@ TURNSTILE_MUTEX_TEST(a_limited_attempt_is_served_in_its_turn)
     {
         auto guard = co_await t.mutex.async_try_lock_for(std::chrono::hours(1));
         BOOST_REQUIRE(guard.has_value());
-        t.told += 'l';
+        t.completed += 'l';
         co_await guard->async_unlock();
     };
     t.run(
@@ -333,7 +333,7 @@ TURNSTILE_MUTEX_TEST(a_limited_attempt_is_served_in_its_turn)
             co_await t.provider.settle();
             co_await guard.async_unlock();
         });
-    BOOST_TEST(t.told == "alb");
+    BOOST_TEST(t.completed == "alb");
 }
 
 TURNSTILE_MUTEX_TEST(a_negative_limit_acts_as_zero)
@@ -362,10 +362,10 @@ TURNSTILE_MUTEX_TEST(a_token_holds_the_lock_until_leave)
             BOOST_TEST(!(co_await t.is_free()));
             t.spawn_waiter('a');
             co_await t.provider.settle();
-            BOOST_TEST(t.told == "");
+            BOOST_TEST(t.completed == "");
             co_await t.mutex.async_leave(token);
         });
-    BOOST_TEST(t.told == "a");
+    BOOST_TEST(t.completed == "a");
 }
 
 TURNSTILE_MUTEX_TEST(a_wrong_token_cannot_release_the_lock)
@@ -430,7 +430,7 @@ TURNSTILE_MUTEX_TEST(each_type_of_cancellation_ends_the_waiting)
                 co_await t.provider.settle();
                 co_await guard.async_unlock();
             });
-        BOOST_TEST(t.told == "bAC");
+        BOOST_TEST(t.completed == "bAC");
     }
 }
 
@@ -449,7 +449,7 @@ TURNSTILE_MUTEX_TEST(either_the_grant_or_the_cancellation_wins)
             co_await guard.async_unlock();
             signal.emit(boost::asio::cancellation_type::total);
         });
-    BOOST_TEST((t.told == "AB" || t.told == "aB"));
+    BOOST_TEST((t.completed == "AB" || t.completed == "aB"));
 }
 
 TURNSTILE_MUTEX_TEST(a_time_out_of_cancel_after_ends_the_wait)
@@ -473,11 +473,11 @@ TURNSTILE_MUTEX_TEST(destroying_the_mutex_aborts_waiters)
     turnstile::test::mutex_test<Provider> t;
     using mutex_type = typename Provider::mutex_type;
     std::unique_ptr<mutex_type> mutex(new mutex_type(t.provider.make_mutex()));
-    boost::system::error_code told;
+    boost::system::error_code result;
     const auto waiter = [&]() -> typename decltype(t)::task
     {
         const auto [error, guard] = co_await mutex->async_lock(boost::asio::as_tuple);
-        told = error;
+        result = error;
     };
     t.run(
         [&]() -> typename decltype(t)::task
@@ -487,7 +487,7 @@ TURNSTILE_MUTEX_TEST(destroying_the_mutex_aborts_waiters)
             co_await t.provider.settle();
             mutex.reset();
         });
-    BOOST_TEST(told == boost::asio::error::operation_aborted);
+    BOOST_TEST(result == boost::asio::error::operation_aborted);
 }
 
 // --- completion tokens ------------------------------------------------------------------------
@@ -501,7 +501,7 @@ TURNSTILE_MUTEX_TEST(handlers_are_served_like_coroutines)
         return boost::asio::bind_executor(
             t.provider.executor(),
             [&t, name](const turnstile::error_code& error, const guard_type& guard)
-            { t.told += !error && guard.valid() ? name : '!'; });
+            { t.completed += !error && guard.valid() ? name : '!'; });
     };
     t.run(
         [&]() -> typename decltype(t)::task
@@ -515,7 +515,7 @@ TURNSTILE_MUTEX_TEST(handlers_are_served_like_coroutines)
             co_await t.provider.settle();
             co_await guard.async_unlock();
         });
-    BOOST_TEST(t.told == "abc");
+    BOOST_TEST(t.completed == "abc");
 }
 
 #endif

@@ -68,7 +68,7 @@ struct semaphore_test : backend_test<Provider>
             // A late cancellation must not end this coroutine.
             co_await boost::asio::this_coro::throw_if_cancelled(false);
             auto [error, permit] = co_await semaphore.async_acquire(units, boost::asio::as_tuple);
-            this->tell(name, error);
+            this->complete(name, error);
             if (error)
                 co_return;
             co_await this->provider.settle();
@@ -84,7 +84,7 @@ struct semaphore_test : backend_test<Provider>
             // A late cancellation must not end this coroutine.
             co_await boost::asio::this_coro::throw_if_cancelled(false);
             auto [error, permit] = co_await semaphore.async_acquire(units, boost::asio::as_tuple);
-            this->tell(name, error);
+            this->complete(name, error);
             permit.forget();
         };
     }
@@ -233,10 +233,10 @@ TURNSTILE_SEMAPHORE_TEST(waiters_are_served_in_the_order_of_their_arrival)
             auto permit = co_await t.semaphore.async_acquire(1);
             for (const char name : {'c', 'a', 'd', 'b'})
                 co_await t.spawn_and_settle(t.visit(name, 1));
-            BOOST_TEST(t.told == "");
+            BOOST_TEST(t.completed == "");
             co_await permit.async_release();
         });
-    BOOST_TEST(t.told == "cadb");
+    BOOST_TEST(t.completed == "cadb");
 }
 
 TURNSTILE_SEMAPHORE_TEST(a_large_request_at_the_head_is_not_overtaken)
@@ -248,11 +248,11 @@ TURNSTILE_SEMAPHORE_TEST(a_large_request_at_the_head_is_not_overtaken)
             auto permit = co_await t.semaphore.async_acquire(1);
             co_await t.spawn_and_settle(t.visit('l', 3));
             co_await t.spawn_and_settle(t.visit('s', 1));
-            BOOST_TEST(t.told == "");
+            BOOST_TEST(t.completed == "");
             BOOST_TEST(!(co_await t.semaphore.async_try_acquire(1)));
             co_await permit.async_release();
         });
-    BOOST_TEST(t.told == "ls");
+    BOOST_TEST(t.completed == "ls");
 }
 
 TURNSTILE_SEMAPHORE_TEST(waiters_behind_a_withdrawn_head_are_served)
@@ -266,13 +266,13 @@ TURNSTILE_SEMAPHORE_TEST(waiters_behind_a_withdrawn_head_are_served)
             co_await t.spawn_and_settle(t.take('l', 3), signal.slot());
             co_await t.spawn_and_settle(t.take('s', 1));
             co_await t.spawn_and_settle(t.take('t', 1));
-            BOOST_TEST(t.told == "");
+            BOOST_TEST(t.completed == "");
             signal.emit(boost::asio::cancellation_type::total);
             co_await t.provider.settle();
-            BOOST_TEST(t.told.size() == 3u);
+            BOOST_TEST(t.completed.size() == 3u);
         });
-    BOOST_TEST(t.told.find('L') != t.told.npos);
-    BOOST_TEST(t.told.find('s') < t.told.find('t'));
+    BOOST_TEST(t.completed.find('L') != t.completed.npos);
+    BOOST_TEST(t.completed.find('s') < t.completed.find('t'));
 }
 
 TURNSTILE_SEMAPHORE_TEST(a_newcomer_does_not_overtake)
@@ -286,7 +286,7 @@ TURNSTILE_SEMAPHORE_TEST(a_newcomer_does_not_overtake)
             co_await permit.async_release();
             BOOST_TEST(!(co_await t.semaphore.async_try_acquire(1)));
         });
-    BOOST_TEST(t.told == "a");
+    BOOST_TEST(t.completed == "a");
 }
 
 // --- time limits ------------------------------------------------------------------------------
@@ -335,7 +335,7 @@ TURNSTILE_SEMAPHORE_TEST(a_limited_attempt_is_served_in_its_turn)
     {
         auto permit = co_await t.semaphore.async_try_acquire_for(1, std::chrono::hours(1));
         BOOST_REQUIRE(permit.has_value());
-        t.told += 'l';
+        t.completed += 'l';
         co_await permit->async_release();
     };
     t.run(
@@ -347,7 +347,7 @@ TURNSTILE_SEMAPHORE_TEST(a_limited_attempt_is_served_in_its_turn)
             co_await t.spawn_and_settle(t.visit('b', 1));
             co_await permit.async_release();
         });
-    BOOST_TEST(t.told == "alb");
+    BOOST_TEST(t.completed == "alb");
 }
 
 // --- units without a permit -------------------------------------------------------------------
@@ -361,10 +361,10 @@ TURNSTILE_SEMAPHORE_TEST(units_can_be_added_without_a_permit)
             co_await t.spawn_and_settle(t.take('a', 2));
             co_await t.semaphore.async_release(1);
             co_await t.provider.settle();
-            BOOST_TEST(t.told == "");
+            BOOST_TEST(t.completed == "");
             co_await t.semaphore.async_release();
             co_await t.provider.settle();
-            BOOST_TEST(t.told == "a");
+            BOOST_TEST(t.completed == "a");
             co_await t.semaphore.async_release(3);
             BOOST_TEST(co_await t.semaphore.async_available() == 3);
         });
@@ -394,7 +394,7 @@ TURNSTILE_SEMAPHORE_TEST(units_can_be_waited_for_and_taken)
         return [&t, name, units]() -> typename decltype(t)::task
         {
             const auto [error] = co_await t.semaphore.async_take(units, boost::asio::as_tuple);
-            t.tell(name, error);
+            t.complete(name, error);
         };
     };
     t.run(
@@ -403,10 +403,10 @@ TURNSTILE_SEMAPHORE_TEST(units_can_be_waited_for_and_taken)
             co_await t.spawn_and_settle(taking('a', 3), signal.slot());
             co_await t.spawn_and_settle(taking('b', 2));
             signal.emit(boost::asio::cancellation_type::total);
-            while (t.told != "A")
+            while (t.completed != "A")
                 co_await t.provider.settle();
             co_await t.semaphore.async_release(2);
-            while (t.told != "Ab")
+            while (t.completed != "Ab")
                 co_await t.provider.settle();
             BOOST_TEST(co_await t.semaphore.async_available() == 1);
         });
@@ -494,7 +494,7 @@ TURNSTILE_SEMAPHORE_TEST(the_capacity_can_be_changed)
             co_await t.spawn_and_settle(t.take('a', 1));
             co_await t.semaphore.async_set_capacity(3);
             co_await t.provider.settle();
-            BOOST_TEST(t.told == "a");
+            BOOST_TEST(t.completed == "a");
             for (const std::ptrdiff_t capacity : {0, -1})
             {
                 const auto [error] = co_await t.semaphore.async_set_capacity(capacity, as_tuple);
@@ -599,7 +599,7 @@ TURNSTILE_SEMAPHORE_TEST(each_type_of_cancellation_ends_the_waiting)
                 co_await t.provider.settle();
                 co_await permit.async_release();
             });
-        BOOST_TEST(t.told == "Bac");
+        BOOST_TEST(t.completed == "Bac");
     }
 }
 
@@ -616,7 +616,7 @@ TURNSTILE_SEMAPHORE_TEST(either_the_grant_or_the_cancellation_wins)
             co_await permit.async_release();
             signal.emit(boost::asio::cancellation_type::total);
         });
-    BOOST_TEST((t.told == "ab" || t.told == "Ab"));
+    BOOST_TEST((t.completed == "ab" || t.completed == "Ab"));
 }
 
 TURNSTILE_SEMAPHORE_TEST(a_time_out_of_cancel_after_ends_the_wait)
@@ -640,11 +640,11 @@ TURNSTILE_SEMAPHORE_TEST(destroying_the_semaphore_aborts_waiters)
     turnstile::test::semaphore_test<Provider> t(1);
     using semaphore_type = typename Provider::semaphore_type;
     std::unique_ptr<semaphore_type> expiring(new semaphore_type(t.provider.make_semaphore(1, 1)));
-    turnstile::error_code told;
+    turnstile::error_code result;
     const auto waiter = [&]() -> typename decltype(t)::task
     {
         const auto [error, permit] = co_await expiring->async_acquire(1, boost::asio::as_tuple);
-        told = error;
+        result = error;
     };
     t.run(
         [&]() -> typename decltype(t)::task
@@ -655,7 +655,7 @@ TURNSTILE_SEMAPHORE_TEST(destroying_the_semaphore_aborts_waiters)
             // A leased permit belongs to the backend, and remains valid.
             BOOST_TEST(permit.valid() == semaphore_type::is_leased);
         });
-    BOOST_TEST(told == boost::asio::error::operation_aborted);
+    BOOST_TEST(result == boost::asio::error::operation_aborted);
 }
 
 // --- completion tokens ------------------------------------------------------------------------
@@ -669,7 +669,7 @@ TURNSTILE_SEMAPHORE_TEST(handlers_are_served_like_coroutines)
         return boost::asio::bind_executor(
             t.provider.executor(),
             [&t, name](const turnstile::error_code& error, const permit_type& permit)
-            { t.told += !error && permit.valid() ? name : '!'; });
+            { t.completed += !error && permit.valid() ? name : '!'; });
     };
     t.run(
         [&]() -> typename decltype(t)::task
@@ -682,7 +682,7 @@ TURNSTILE_SEMAPHORE_TEST(handlers_are_served_like_coroutines)
             co_await t.provider.settle();
             co_await permit.async_release();
         });
-    BOOST_TEST(t.told == "abc");
+    BOOST_TEST(t.completed == "abc");
 }
 
 #endif

@@ -56,7 +56,7 @@ struct shared_mutex_test : backend_test<Provider>
         return [this, name]() -> task
         {
             auto [error, guard] = co_await mutex.async_lock_shared(boost::asio::as_tuple);
-            this->tell(name, error);
+            this->complete(name, error);
             if (!error)
                 co_await visit(guard);
         };
@@ -67,7 +67,7 @@ struct shared_mutex_test : backend_test<Provider>
         return [this, name]() -> task
         {
             auto [error, guard] = co_await mutex.async_lock(boost::asio::as_tuple);
-            this->tell(name, error);
+            this->complete(name, error);
             if (!error)
                 co_await visit(guard);
         };
@@ -78,7 +78,7 @@ struct shared_mutex_test : backend_test<Provider>
         return [this, name]() -> task
         {
             auto [error, guard] = co_await mutex.async_lock_upgrade(boost::asio::as_tuple);
-            this->tell(name, error);
+            this->complete(name, error);
             if (!error)
                 co_await visit(guard);
         };
@@ -158,10 +158,10 @@ TURNSTILE_SHARED_MUTEX_TEST(a_writer_is_alone)
             BOOST_TEST(!(co_await t.is_free()));
             co_await t.spawn_and_settle(t.read('r'));
             co_await t.spawn_and_settle(t.write('w'));
-            BOOST_TEST(t.told == "");
+            BOOST_TEST(t.completed == "");
             co_await guard.async_unlock();
         });
-    BOOST_TEST(t.told == "rw");
+    BOOST_TEST(t.completed == "rw");
 }
 
 TURNSTILE_SHARED_MUTEX_TEST(an_upgradable_reader_is_compatible_with_readers)
@@ -228,10 +228,10 @@ TURNSTILE_SHARED_MUTEX_TEST(a_reader_does_not_overtake_a_writer)
             co_await t.spawn_and_settle(t.write('w'));
             co_await t.spawn_and_settle(t.read('r'));
             BOOST_TEST(!(co_await t.admits_readers()));
-            BOOST_TEST(t.told == "");
+            BOOST_TEST(t.completed == "");
             co_await reader.async_unlock();
         });
-    BOOST_TEST(t.told == "wr");
+    BOOST_TEST(t.completed == "wr");
 }
 
 TURNSTILE_SHARED_MUTEX_TEST(adjacent_readers_are_granted_together)
@@ -244,7 +244,7 @@ TURNSTILE_SHARED_MUTEX_TEST(adjacent_readers_are_granted_together)
         return [&]() -> typename decltype(t)::task
         {
             kept = co_await t.mutex.async_lock_shared();
-            t.told += 'r';
+            t.completed += 'r';
         };
     };
     t.run(
@@ -257,11 +257,11 @@ TURNSTILE_SHARED_MUTEX_TEST(adjacent_readers_are_granted_together)
             co_await t.spawn_and_settle(t.read('l'));
             co_await writer.async_unlock();
             co_await t.provider.settle();
-            BOOST_TEST(t.told == "rr");
+            BOOST_TEST(t.completed == "rr");
             co_await first.async_unlock();
             co_await second.async_unlock();
         });
-    BOOST_TEST(t.told == "rrwl");
+    BOOST_TEST(t.completed == "rrwl");
 }
 
 TURNSTILE_SHARED_MUTEX_TEST(after_a_withdrawn_writer_the_readers_behind_it_are_served)
@@ -280,7 +280,7 @@ TURNSTILE_SHARED_MUTEX_TEST(after_a_withdrawn_writer_the_readers_behind_it_are_s
                 co_await t.spawn_and_settle(t.read('r'));
                 signal.emit(type);
                 co_await t.provider.settle();
-                BOOST_TEST(t.told == "Wr");
+                BOOST_TEST(t.completed == "Wr");
             });
     }
 }
@@ -302,7 +302,7 @@ TURNSTILE_SHARED_MUTEX_TEST(each_type_of_cancellation_ends_the_waiting)
                 reads.emit(type);
                 prepares.emit(type);
                 co_await t.provider.settle();
-                BOOST_TEST(t.told == "RU");
+                BOOST_TEST(t.completed == "RU");
                 co_await writer.async_unlock();
                 BOOST_TEST(co_await t.is_free());
             });
@@ -348,18 +348,18 @@ TURNSTILE_SHARED_MUTEX_TEST(an_upgrade_waits_for_the_readers_and_admits_no_new_o
                 auto writer = co_await t.mutex.async_upgrade(upgrader);
                 BOOST_TEST(!upgrader.owns_lock());
                 BOOST_TEST(writer.valid());
-                t.told += 'u';
+                t.completed += 'u';
                 co_await writer.async_unlock();
             };
             co_await t.spawn_and_settle(upgrade);
             BOOST_TEST(!(co_await t.admits_readers()));
             co_await t.spawn_and_settle(t.write('w'));
             co_await t.spawn_and_settle(t.read('r'));
-            BOOST_TEST(t.told == "");
+            BOOST_TEST(t.completed == "");
             co_await reader.async_unlock();
             co_await t.provider.settle();
         });
-    BOOST_TEST(t.told == "uwr");
+    BOOST_TEST(t.completed == "uwr");
 }
 
 TURNSTILE_SHARED_MUTEX_TEST(a_cancelled_upgrade_leaves_the_guard_as_it_was)
@@ -380,12 +380,12 @@ TURNSTILE_SHARED_MUTEX_TEST(a_cancelled_upgrade_leaves_the_guard_as_it_was)
                     const auto [error, writer] =
                         co_await t.mutex.async_upgrade(upgrader, boost::asio::as_tuple);
                     BOOST_TEST(!writer.owns_lock());
-                    t.tell('u', error);
+                    t.complete('u', error);
                 };
                 co_await t.spawn_and_settle(upgrade, signal.slot());
                 signal.emit(type);
                 co_await t.provider.settle();
-                BOOST_TEST(t.told == "U");
+                BOOST_TEST(t.completed == "U");
                 BOOST_TEST(upgrader.valid());
                 BOOST_TEST(co_await t.admits_readers());
                 BOOST_TEST(!(co_await t.admits_upgrader()));
@@ -480,14 +480,14 @@ TURNSTILE_SHARED_MUTEX_TEST(destroying_the_mutex_aborts_waiters)
             {
                 const auto [error, guard] =
                     co_await mutex->async_lock_shared(boost::asio::as_tuple);
-                t.tell('r', error);
+                t.complete('r', error);
             };
             co_await t.spawn_and_settle(waiter);
             mutex.reset();
             // A leased lock belongs to the backend, and remains valid.
             BOOST_TEST(writer.valid() == Provider::shared_mutex_type::is_leased);
         });
-    BOOST_TEST(t.told == "R");
+    BOOST_TEST(t.completed == "R");
 }
 
 #endif

@@ -117,14 +117,14 @@ TURNSTILE_MONITOR_TEST(a_transaction_waits_until_its_requirements_hold)
             co_await t.prepare(1);
             co_await t.spawn_and_settle(t.transact(t.taking(3), 'a'));
             co_await t.give(1, true);
-            BOOST_TEST(t.told == "");
+            BOOST_TEST(t.completed == "");
             co_await t.give(2, true);
-            BOOST_TEST(t.told == "a");
+            BOOST_TEST(t.completed == "a");
             const auto now = co_await t.look();
             BOOST_TEST(now.balance == 1);
             // The requirement holds already.
             co_await t.spawn_and_settle(t.transact(t.taking(1), 'b'));
-            BOOST_TEST(t.told == "ab");
+            BOOST_TEST(t.completed == "ab");
         });
 }
 
@@ -145,23 +145,23 @@ TURNSTILE_MONITOR_TEST(a_transaction_notifies)
             co_await t.spawn_and_settle(t.transact(t.taking(1), 'd'));
             BOOST_TEST(!(co_await t.guarded.async_transact(none)));
             co_await t.provider.settle();
-            BOOST_TEST(t.told == "");
+            BOOST_TEST(t.completed == "");
             BOOST_TEST(co_await t.guarded.async_transact(give.notify_one(t.other)));
             co_await t.provider.settle();
-            BOOST_TEST(t.told == "");
+            BOOST_TEST(t.completed == "");
             BOOST_TEST(co_await t.guarded.async_transact(one));
             co_await t.provider.settle();
-            BOOST_TEST(t.told == "a");
+            BOOST_TEST(t.completed == "a");
             // One unit is left and one is added: the waiters are served in order, each once.
             BOOST_TEST(co_await t.guarded.async_transact(all));
             co_await t.provider.settle();
-            BOOST_TEST(t.told == "abc");
+            BOOST_TEST(t.completed == "abc");
             // A transaction can notify a transaction.
             BOOST_TEST(co_await t.guarded.async_transact(one.notify_one(t.changed)));
             co_await t.provider.settle();
         });
     // It waited again because nothing was left for it.
-    BOOST_TEST(t.told == "abcd");
+    BOOST_TEST(t.completed == "abcd");
 }
 
 TURNSTILE_MONITOR_TEST(transactions_take_turns_with_sections)
@@ -212,14 +212,14 @@ TURNSTILE_MONITOR_TEST(transactions_and_sections_are_served_in_their_order)
                 co_await t.spawn_and_settle(t.transact(before, 'c'));
                 co_await t.spawn_and_settle(t.take(1, 'a'));
                 co_await t.spawn_and_settle(t.transact(after, 'b'));
-                BOOST_TEST(t.told == "");
+                BOOST_TEST(t.completed == "");
             };
             co_await t.guarded.async_with(body);
         });
     // Each transaction saw the state that the earlier ones left. The order of their completions is
     // not specified.
-    std::ranges::sort(t.told);
-    BOOST_TEST(t.told == "abc");
+    std::ranges::sort(t.completed);
+    BOOST_TEST(t.completed == "abc");
 }
 
 TURNSTILE_MONITOR_TEST(a_sum_that_its_member_cannot_represent_changes_nothing)
@@ -253,10 +253,10 @@ TURNSTILE_MONITOR_TEST(a_sum_that_its_member_cannot_represent_changes_nothing)
             BOOST_TEST(now.balance == most - 1);
             BOOST_TEST(now.log == "");
             co_await t.provider.settle();
-            BOOST_TEST(t.told == "");
+            BOOST_TEST(t.completed == "");
             co_await t.give(1, true);
         });
-    BOOST_TEST(t.told == "a");
+    BOOST_TEST(t.completed == "a");
 }
 
 TURNSTILE_MONITOR_TEST(a_transaction_cannot_wait_on_a_condition_of_another_monitor)
@@ -280,10 +280,10 @@ TURNSTILE_MONITOR_TEST(a_transaction_cannot_wait_on_a_condition_of_another_monit
             catch (const turnstile::system_error& error)
             {
                 BOOST_TEST(error.code() == turnstile::errc::wrong_object);
-                t.told += 'x';
+                t.completed += 'x';
             }
         });
-    BOOST_TEST(t.told == "x");
+    BOOST_TEST(t.completed == "x");
 }
 
 TURNSTILE_MONITOR_TEST(a_transaction_cannot_notify_a_condition_of_another_monitor)
@@ -305,12 +305,12 @@ TURNSTILE_MONITOR_TEST(a_transaction_cannot_notify_a_condition_of_another_monito
             catch (const turnstile::system_error& error)
             {
                 BOOST_TEST(error.code() == turnstile::errc::wrong_object);
-                t.told += 'x';
+                t.completed += 'x';
             }
             const auto now = co_await t.look();
             BOOST_TEST(now.balance == 1);
         });
-    BOOST_TEST(t.told == "x");
+    BOOST_TEST(t.completed == "x");
 }
 
 TURNSTILE_MONITOR_TEST(a_transaction_that_waits_can_be_cancelled)
@@ -330,10 +330,10 @@ TURNSTILE_MONITOR_TEST(a_transaction_that_waits_can_be_cancelled)
                 co_await t.spawn_and_settle(t.take(1, 'b'));
                 signal.emit(type);
                 co_await t.provider.settle();
-                BOOST_TEST(t.told == "A");
+                BOOST_TEST(t.completed == "A");
                 // The cancelled transaction does not use up a notification.
                 co_await t.give(1, false);
-                BOOST_TEST(t.told == "Ab");
+                BOOST_TEST(t.completed == "Ab");
                 // The same while it waits for the lock.
                 auto body = [&](section& s) -> typename decltype(t)::task
                 {
@@ -341,7 +341,7 @@ TURNSTILE_MONITOR_TEST(a_transaction_that_waits_can_be_cancelled)
                     co_await t.spawn_and_settle(t.transact(t.taking(1), 'c'), signal.slot());
                     signal.emit(type);
                     co_await t.provider.settle();
-                    BOOST_TEST(t.told == "AbC");
+                    BOOST_TEST(t.completed == "AbC");
                 };
                 co_await t.guarded.async_with(body);
                 const auto now = co_await t.look();

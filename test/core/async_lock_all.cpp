@@ -197,9 +197,9 @@ TURNSTILE_TEST_BOTH_PATHS(an_operation_on_several_mutexes_waits_in_the_queue_of_
 {
     scene t(how);
     guard_type held = *t.first.try_lock();
-    std::string told;
-    attempt<guard_type> before(told, 'b'), after(told, 'a');
-    both all(told, '*');
+    std::string completed;
+    attempt<guard_type> before(completed, 'b'), after(completed, 'a');
+    both all(completed, '*');
     test::start(how, t.context, before, [&] { return t.first.async_lock(); });
     t.lock(all);
     test::start(how, t.context, after, [&] { return t.first.async_lock(); });
@@ -207,10 +207,10 @@ TURNSTILE_TEST_BOTH_PATHS(an_operation_on_several_mutexes_waits_in_the_queue_of_
     drain(t.context);
     before.value().unlock();
     drain(t.context);
-    BOOST_TEST(told == "b*");
+    BOOST_TEST(completed == "b*");
     all.value() = {};
     drain(t.context);
-    BOOST_TEST(told == "b*a");
+    BOOST_TEST(completed == "b*a");
 }
 
 BOOST_AUTO_TEST_CASE(an_operation_that_was_not_started_does_nothing)
@@ -231,19 +231,19 @@ TURNSTILE_TEST_BOTH_PATHS(a_mutex_that_is_named_twice_is_an_error)
     scene t(how);
     both a;
     t.lock(a, t.first, t.first);
-    BOOST_TEST(a.is_told());
+    BOOST_TEST(a.is_complete());
     BOOST_TEST(a.error() == errc::duplicate);
     BOOST_TEST(t.is_free());
     attempt<std::tuple<guard_type, guard_type, guard_type>> b;
     test::start(how, t.context, b, [&] { return async_lock_all(t.second, t.first, t.second); });
-    BOOST_TEST(b.is_told());
+    BOOST_TEST(b.is_complete());
     BOOST_TEST(b.error() == errc::duplicate);
     BOOST_TEST(t.is_free());
     // The same without a wait.
     const guard_type held = *t.first.try_lock();
     both c;
     t.lock(c, t.first, t.first);
-    BOOST_TEST(c.is_told());
+    BOOST_TEST(c.is_complete());
     BOOST_TEST(c.error() == errc::duplicate);
 }
 
@@ -310,7 +310,7 @@ BOOST_AUTO_TEST_CASE(held_locks_are_released_before_the_failure_is_delivered)
         scene t(path::handler);
         auto held = when != second::is_granted_at_once ? t.second.try_lock() : std::nullopt;
         asio::cancellation_signal signal;
-        int told = 0;
+        int completions = 0;
         async_lock_all(t.first, t.second)(asio::bind_cancellation_slot(
             signal.slot(),
             [&](const error_code& error, const two_guards&)
@@ -318,7 +318,7 @@ BOOST_AUTO_TEST_CASE(held_locks_are_released_before_the_failure_is_delivered)
                 BOOST_TEST(error == asio::error::operation_aborted);
                 BOOST_TEST(!t.first.is_locked());
                 BOOST_TEST(t.second.is_locked() == (when == second::is_held));
-                ++told;
+                ++completions;
             }));
         if (held)
         {
@@ -330,7 +330,7 @@ BOOST_AUTO_TEST_CASE(held_locks_are_released_before_the_failure_is_delivered)
             held.reset();
         signal.emit(asio::cancellation_type::total);
         drain(t.context);
-        BOOST_TEST(told == 1);
+        BOOST_TEST(completions == 1);
     }
 }
 
@@ -408,46 +408,46 @@ BOOST_AUTO_TEST_CASE(the_handler_is_called_on_its_executor)
 {
     asio::io_context idle, context;
     async_mutex a(idle), b(idle);
-    int told = 0;
+    int completions = 0;
     const auto handler = [&](error_code error, const two_guards&)
     {
-        told += !error;
+        completions += !error;
         BOOST_TEST(tracker_executor::current() == 7);
     };
     guard_type held = *b.try_lock();
     async_lock_all(a, b)(asio::bind_executor(tracker_executor(context.get_executor(), 7), handler));
     held.unlock();
     drain(context);
-    BOOST_TEST(told == 1);
+    BOOST_TEST(completions == 1);
 }
 
 BOOST_AUTO_TEST_CASE(a_handler_without_an_executor_runs_on_that_of_the_mutexes)
 {
     scene t(path::handler);
-    int told = 0;
+    int completions = 0;
     async_lock_all(t.first, t.second)(
         [&](error_code error, const two_guards&)
         {
-            told += !error;
+            completions += !error;
             BOOST_TEST(t.context.get_executor().running_in_this_thread());
         });
-    BOOST_TEST(told == 0);
+    BOOST_TEST(completions == 0);
     t.context.run();
-    BOOST_TEST(told == 1);
+    BOOST_TEST(completions == 1);
 }
 
 BOOST_AUTO_TEST_CASE(immediate_completions_use_the_immediate_executor)
 {
     scene t(path::handler);
-    int told = 0;
+    int completions = 0;
     const auto here = [&](auto f)
     { return asio::bind_immediate_executor(asio::system_executor(), std::move(f)); };
-    async_lock_all(t.first,
-                   t.second)(here([&](error_code error, const two_guards&) { told += !error; }));
-    BOOST_TEST(told == 1);
-    async_lock_all(t.first, t.first)(
-        here([&](error_code error, const two_guards&) { told += error == errc::duplicate; }));
-    BOOST_TEST(told == 2);
+    async_lock_all(t.first, t.second)(
+        here([&](error_code error, const two_guards&) { completions += !error; }));
+    BOOST_TEST(completions == 1);
+    async_lock_all(t.first, t.first)(here([&](error_code error, const two_guards&)
+                                          { completions += error == errc::duplicate; }));
+    BOOST_TEST(completions == 2);
 }
 
 BOOST_AUTO_TEST_CASE(each_token_can_be_used)
@@ -482,17 +482,17 @@ BOOST_AUTO_TEST_CASE(a_token_follows_any_number_of_mutexes)
     async_mutex a(context), b(context), d(context);
     shared_mutex c(context);
     const auto here = std::source_location::current();
-    int told = 0;
+    int completions = 0;
     // An lvalue, which is copied.
     const auto count = [&](const error_code& error, const auto& guards)
     {
         BOOST_TEST(!error);
-        told += static_cast<int>(std::tuple_size_v<std::decay_t<decltype(guards)>>);
+        completions += static_cast<int>(std::tuple_size_v<std::decay_t<decltype(guards)>>);
     };
     const auto expect = [&](int guards)
     {
         drain(context);
-        BOOST_TEST(std::exchange(told, 0) == guards);
+        BOOST_TEST(std::exchange(completions, 0) == guards);
     };
     async_lock_all(a, count);
     expect(1);

@@ -106,27 +106,27 @@ TURNSTILE_TEST_BOTH_PATHS(waiters_are_served_in_the_order_of_their_arrival)
 {
     scene s(how);
     auto holder = s.hold();
-    locking a(s.told, 'a'), b(s.told, 'b'), c(s.told, 'c'), d(s.told, 'd');
+    locking a(s.completed, 'a'), b(s.completed, 'b'), c(s.completed, 'c'), d(s.completed, 'd');
     for (locking* each : {&c, &a, &d, &b})
         s.lock(*each);
     holder.unlock();
     drain(s.context);
-    BOOST_TEST(s.told == "c");
+    BOOST_TEST(s.completed == "c");
     s.release(c);
-    BOOST_TEST(s.told == "ca");
+    BOOST_TEST(s.completed == "ca");
     s.release(a);
-    BOOST_TEST(s.told == "cad");
+    BOOST_TEST(s.completed == "cad");
     s.release(d);
-    BOOST_TEST(s.told == "cadb");
+    BOOST_TEST(s.completed == "cadb");
 }
 
 BOOST_AUTO_TEST_CASE(all_kinds_of_waiters_share_one_queue)
 {
     scene handlers(path::handler);
     auto holder = handlers.hold();
-    std::string& told = handlers.told;
-    locking a(told, 'a'), b(told, 'b'), c(told, 'c'), d(told, 'd');
-    entering e(told, 'e'), f(told, 'f');
+    std::string& completed = handlers.completed;
+    locking a(completed, 'a'), b(completed, 'b'), c(completed, 'c'), d(completed, 'd');
+    entering e(completed, 'e'), f(completed, 'f');
     const auto start = [&](path how, auto& attempt, auto make)
     {
         launch(how, handlers.context.get_executor(), attempt, make);
@@ -148,27 +148,27 @@ BOOST_AUTO_TEST_CASE(all_kinds_of_waiters_share_one_queue)
         handlers.release(*each);
     mutex.leave(f.value());
     drain(handlers.context);
-    BOOST_TEST(told == "eabcfd");
+    BOOST_TEST(completed == "eabcfd");
 }
 
 TURNSTILE_TEST_BOTH_PATHS(newcomers_do_not_overtake_undelivered_grants)
 {
     scene s(how);
     auto holder = s.hold();
-    locking waiter(s.told, 'w'), newcomer(s.told, 'n'), third(s.told, 't');
+    locking waiter(s.completed, 'w'), newcomer(s.completed, 'n'), third(s.completed, 't');
     s.lock(waiter);
     holder.unlock();
     // The grant is undelivered.
     BOOST_TEST(s.mutex.is_locked());
     BOOST_TEST(!s.mutex.try_lock());
     s.mutex.async_try_lock([&](const error_code&, const std::optional<guard_type>& got)
-                           { s.told += got ? '!' : 'x'; });
+                           { s.completed += got ? '!' : 'x'; });
     s.mutex.async_lock(receiver<guard_type>(newcomer, s.context.get_executor(), true));
     drain(s.context);
     s.lock(third);
     s.release(waiter);
     s.release(newcomer);
-    BOOST_TEST(s.told == "wxnt");
+    BOOST_TEST(s.completed == "wxnt");
 }
 
 TURNSTILE_TEST_BOTH_PATHS(a_release_grants_the_lock_to_the_waiter_in_the_same_step)
@@ -398,12 +398,12 @@ BOOST_AUTO_TEST_CASE(a_coroutine_resumes_on_its_own_executor)
 BOOST_AUTO_TEST_CASE(no_handler_runs_inside_the_call_that_completes_it)
 {
     scene s;
-    int told = 0;
+    int completions = 0;
     bool inside = true;
     const auto handler = [&](const error_code&, const auto&...)
     {
         BOOST_TEST(!inside);
-        ++told;
+        ++completions;
     };
     asio::cancellation_signal signal;
     auto mutex = std::make_unique<async_mutex>(s.context);
@@ -425,9 +425,9 @@ BOOST_AUTO_TEST_CASE(no_handler_runs_inside_the_call_that_completes_it)
                    inside = false;
                });
     s.context.poll_one();
-    BOOST_TEST(told == 0);
+    BOOST_TEST(completions == 0);
     drain(s.context);
-    BOOST_TEST(told == 8);
+    BOOST_TEST(completions == 8);
 }
 
 BOOST_AUTO_TEST_CASE(no_way_to_release_the_lock_runs_a_handler)
@@ -448,16 +448,16 @@ BOOST_AUTO_TEST_CASE(no_way_to_release_the_lock_runs_a_handler)
         locking waiter;
         s.lock(waiter);
         guard_type guard = std::move(waiter.value());
-        bool told = false;
-        s.mutex.async_lock([&](const error_code&, const guard_type&) { told = true; });
+        bool is_complete = false;
+        s.mutex.async_lock([&](const error_code&, const guard_type&) { is_complete = true; });
         asio::post(s.context,
                    [&]
                    {
                        give_back(s.mutex, std::move(guard));
-                       BOOST_TEST(!told);
+                       BOOST_TEST(!is_complete);
                    });
         drain(s.context);
-        BOOST_TEST(told);
+        BOOST_TEST(is_complete);
     }
 }
 

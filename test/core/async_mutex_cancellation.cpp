@@ -347,11 +347,11 @@ BOOST_AUTO_TEST_CASE(a_slot_is_free_again_when_the_handler_runs)
 {
     scene s;
     asio::cancellation_signal signal;
-    int told = 0;
+    int completions = 0;
     const auto handler = asio::bind_cancellation_slot(signal.slot(),
                                                       [&](const error_code&, const auto&)
                                                       {
-                                                          ++told;
+                                                          ++completions;
                                                           BOOST_TEST(!signal.slot().has_handler());
                                                       });
     const auto wait = [&](auto start)
@@ -365,14 +365,14 @@ BOOST_AUTO_TEST_CASE(a_slot_is_free_again_when_the_handler_runs)
     wait([&] { s.mutex.async_lock(handler); });
     wait([&] { s.mutex.async_try_lock_until(never, handler); });
     wait([&] { s.mutex.async_enter(handler); });
-    BOOST_TEST(told == 3);
+    BOOST_TEST(completions == 3);
 }
 
 BOOST_AUTO_TEST_CASE(a_coroutine_that_was_cancelled_before_does_not_acquire_a_free_lock)
 {
     scene s;
     asio::cancellation_signal signal;
-    error_code told;
+    error_code result;
     const auto body = [&]() -> asio::awaitable<void>
     {
         // Before the operation requests the lock.
@@ -383,13 +383,13 @@ BOOST_AUTO_TEST_CASE(a_coroutine_that_was_cancelled_before_does_not_acquire_a_fr
         }
         catch (const system_error& failure)
         {
-            told = failure.code();
+            result = failure.code();
         }
     };
     asio::co_spawn(s.context, body(),
                    asio::bind_cancellation_slot(signal.slot(), [](const std::exception_ptr&) {}));
     drain(s.context);
-    BOOST_TEST(told == asio::error::operation_aborted);
+    BOOST_TEST(result == asio::error::operation_aborted);
     BOOST_TEST(!s.mutex.is_locked());
 }
 
@@ -573,21 +573,21 @@ BOOST_AUTO_TEST_CASE(cancel_after_uses_the_context_of_the_mutex_unless_it_gets_a
     scene s;
     async_mutex mutex(sleeping);
     const std::optional<guard_type> holder = mutex.try_lock();
-    std::string told;
+    std::string completed;
     const auto handler = [&](char name)
     {
         return asio::bind_executor(
-            s.context, [&told, name](const error_code& error, const guard_type&)
-            { told += error == asio::error::operation_aborted ? name : '!'; });
+            s.context, [&completed, name](const error_code& error, const guard_type&)
+            { completed += error == asio::error::operation_aborted ? name : '!'; });
     };
     asio::steady_timer timer(s.context);
     mutex.async_lock(asio::cancel_after(0s, handler('a')));
     mutex.async_lock(asio::cancel_after(timer, 0s, handler('b')));
     drain(s.context);
-    BOOST_TEST(told == "b");
+    BOOST_TEST(completed == "b");
     drain(sleeping);
     drain(s.context);
-    BOOST_TEST(told == "ba");
+    BOOST_TEST(completed == "ba");
 }
 
 // --- time limits ------------------------------------------------------------------------------
@@ -642,17 +642,17 @@ TURNSTILE_TEST_BOTH_PATHS(a_withdrawal_does_not_change_the_order_of_others)
 {
     scene s(how);
     auto holder = s.hold();
-    locking a(s.told, 'a'), b(s.told, 'b'), c(s.told, 'c');
+    locking a(s.completed, 'a'), b(s.completed, 'b'), c(s.completed, 'c');
     s.lock(a);
     s.lock_until(b, manual_clock::now() + 5s);
     s.lock_until(c, manual_clock::now() + 9s);
     manual_clock::advance(5s);
     drain(s.context);
-    BOOST_TEST(s.told == "b");
+    BOOST_TEST(s.completed == "b");
     holder.unlock();
     drain(s.context);
     s.release(a);
-    BOOST_TEST(s.told == "bac");
+    BOOST_TEST(s.completed == "bac");
     BOOST_TEST(b.state() == "timed out");
     BOOST_TEST(c.state() == "done");
 }

@@ -201,9 +201,10 @@ BOOST_AUTO_TEST_CASE(any_order_while_a_time_out_is_near)
         {
             w.try_now();
             start_in(
-                w, {.what = how.what, .strand = how.strand, .patience = manual_clock::duration(9)},
+                w,
+                {.what = how.what, .strand = how.strand, .time_limit = manual_clock::duration(9)},
                 1);
             queue_three(w, how);
-            w.advance(how.patience);
+            w.advance(how.time_limit);
         });
 }

@@ -275,9 +275,9 @@ class counted_handler
 public:
     using allocator_type = counting_allocator<void>;
 
-    counted_handler(allocation_count& count, int& told)
+    counted_handler(allocation_count& count, int& completions)
         : count_(&count)
-        , told_(&told)
+        , completions_(&completions)
     {
     }
 
@@ -286,14 +286,14 @@ public:
     template <class... Result>
     void operator()(const error_code& /*error*/, const Result&... /*result*/)
     {
-        ++*told_;
+        ++*completions_;
         // All memory has been released for the next operation.
         BOOST_TEST(count_->live == 0u);
     }
 
 private:
     allocation_count* count_;
-    int* told_;
+    int* completions_;
 };
 
 }  // namespace
@@ -303,8 +303,8 @@ BOOST_AUTO_TEST_CASE(a_waiting_handler_uses_its_allocator_and_frees_before_it_ru
     constexpr auto never = manual_clock::time_point::max();
     scene s;
     allocation_count count;
-    int told = 0;
-    const counted_handler handler(count, told);
+    int completions = 0;
+    const counted_handler handler(count, completions);
     const auto wait = [&](auto start)
     {
         count = {};
@@ -319,7 +319,7 @@ BOOST_AUTO_TEST_CASE(a_waiting_handler_uses_its_allocator_and_frees_before_it_ru
     wait([&] { s.mutex.async_lock(handler); });
     wait([&] { s.mutex.async_try_lock_until(never, handler); });
     wait([&] { s.mutex.async_enter(handler); });
-    BOOST_TEST(told == 3);
+    BOOST_TEST(completions == 3);
 }
 
 BOOST_AUTO_TEST_CASE(a_handler_that_need_not_wait_uses_its_allocator_too)
@@ -328,11 +328,11 @@ BOOST_AUTO_TEST_CASE(a_handler_that_need_not_wait_uses_its_allocator_too)
     asio::io_context context;
     typed_mutex mutex(context);
     allocation_count count;
-    int told = 0;
-    mutex.async_lock(counted_handler(count, told));
+    int completions = 0;
+    mutex.async_lock(counted_handler(count, completions));
     BOOST_TEST(count.allocations == 1u);
     drain(context);
-    BOOST_TEST(told == 1);
+    BOOST_TEST(completions == 1);
     BOOST_TEST(count.live == 0u);
 }
 
@@ -342,14 +342,14 @@ BOOST_AUTO_TEST_CASE(a_handler_that_times_out_or_is_aborted_frees_before_it_runs
     auto mutex = std::make_unique<async_mutex>(context);
     const std::optional<guard_type> holder = mutex->try_lock();
     allocation_count timed, aborted;
-    int told = 0;
-    mutex->async_try_lock_until(manual_clock::now(), counted_handler(timed, told));
-    mutex->async_lock(counted_handler(aborted, told));
+    int completions = 0;
+    mutex->async_try_lock_until(manual_clock::now(), counted_handler(timed, completions));
+    mutex->async_lock(counted_handler(aborted, completions));
     drain(context);
-    BOOST_TEST(told == 1);
+    BOOST_TEST(completions == 1);
     mutex.reset();
     drain(context);
-    BOOST_TEST(told == 2);
+    BOOST_TEST(completions == 2);
     BOOST_TEST(timed.live == 0u);
     BOOST_TEST(aborted.live == 0u);
 }
@@ -357,23 +357,23 @@ BOOST_AUTO_TEST_CASE(a_handler_that_times_out_or_is_aborted_frees_before_it_runs
 BOOST_AUTO_TEST_CASE(a_handler_that_is_never_invoked_frees_its_memory)
 {
     allocation_count waiting, timed, granted, at_once;
-    int told = 0;
+    int completions = 0;
     {
         asio::io_context context;
         typed_mutex mutex(context);
-        mutex.async_lock(counted_handler(at_once, told));
+        mutex.async_lock(counted_handler(at_once, completions));
         async_mutex other(context);
         std::optional<guard_type> holder = other.try_lock();
-        other.async_lock(counted_handler(granted, told));
-        other.async_lock(counted_handler(waiting, told));
-        other.async_try_lock_for(std::chrono::hours(1), counted_handler(timed, told));
+        other.async_lock(counted_handler(granted, completions));
+        other.async_lock(counted_handler(waiting, completions));
+        other.async_try_lock_for(std::chrono::hours(1), counted_handler(timed, completions));
         holder.reset();
         for (const allocation_count* each : {&waiting, &timed, &granted, &at_once})
             BOOST_TEST(each->live > 0u);
     }
     for (const allocation_count* each : {&waiting, &timed, &granted, &at_once})
         BOOST_TEST(each->live == 0u);
-    BOOST_TEST(told == 0);
+    BOOST_TEST(completions == 0);
 }
 
 namespace {
@@ -385,11 +385,11 @@ bool wait_with_failing_allocation(std::size_t number)
     async_mutex mutex(context, "orders", std::make_shared<lock_watch>());
     auto holder = mutex.try_lock();
     bool failed = false;
-    int told = 0;
+    int completions = 0;
     allocations_until_failure = number;
     try
     {
-        mutex.async_lock([&](const error_code&, const guard_type&) { ++told; });
+        mutex.async_lock([&](const error_code&, const guard_type&) { ++completions; });
     }
     catch (const std::bad_alloc&)
     {
@@ -398,7 +398,7 @@ bool wait_with_failing_allocation(std::size_t number)
     allocations_until_failure = unlimited;
     holder.reset();
     context.poll();
-    BOOST_TEST(told == (failed ? 0 : 1));
+    BOOST_TEST(completions == (failed ? 0 : 1));
     BOOST_TEST(!mutex.is_locked());
     return failed;
 }
@@ -424,32 +424,32 @@ bool wait_until_now_with_failing_allocation(std::size_t number)
     auto mutex = std::make_unique<async_mutex>(context);
     auto holder = mutex->try_lock();
     bool failed = false;
-    int told = 0;
+    int completions = 0;
     // The handler of the timer waits for the end of the function.
     before_failure = [&] { std::thread([&] { context.poll(); }).join(); };
-    asio::post(
-        strand,
-        [&]
-        {
-            allocations_until_failure = number;
-            try
-            {
-                mutex->async_try_lock_until(
-                    manual_clock::now(),
-                    asio::bind_executor(strand, [&](const error_code&,
-                                                    const std::optional<guard_type>&) { ++told; }));
-            }
-            catch (const std::bad_alloc&)
-            {
-                failed = true;
-            }
-            allocations_until_failure = unlimited;
-            holder.reset();
-            mutex.reset();
-        });
+    asio::post(strand,
+               [&]
+               {
+                   allocations_until_failure = number;
+                   try
+                   {
+                       mutex->async_try_lock_until(
+                           manual_clock::now(),
+                           asio::bind_executor(
+                               strand, [&](const error_code&, const std::optional<guard_type>&)
+                               { ++completions; }));
+                   }
+                   catch (const std::bad_alloc&)
+                   {
+                       failed = true;
+                   }
+                   allocations_until_failure = unlimited;
+                   holder.reset();
+                   mutex.reset();
+               });
     drain(context);
     before_failure = nullptr;
-    BOOST_TEST(told == (failed ? 0 : 1));
+    BOOST_TEST(completions == (failed ? 0 : 1));
     return failed;
 }
 
@@ -471,11 +471,11 @@ std::size_t size_of_waiting_handler()
 {
     // Declared before the context, because the waiting handler uses both until the context is destroyed.
     allocation_count count;
-    int told = 0;
+    int completions = 0;
     asio::io_context context;
     Mutex mutex(context);
     const auto holder = mutex.try_lock();
-    mutex.async_lock(counted_handler(count, told));
+    mutex.async_lock(counted_handler(count, completions));
     BOOST_TEST(count.allocations == 1u);
     return count.live - sizeof(counted_handler);
 }

@@ -102,7 +102,7 @@ private:
         p.stays = p.coroutine && dice_.coin();
         p.strand = dice_.below(3) == 0;
         p.context = context();
-        p.patience = manual_clock::duration(1 + dice_.below(5));
+        p.time_limit = manual_clock::duration(1 + dice_.below(5));
         return p;
     }
 

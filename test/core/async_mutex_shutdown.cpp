@@ -442,12 +442,12 @@ BOOST_AUTO_TEST_CASE(a_strand_and_all_that_uses_it_end_in_any_order)
     do
     {
         auto context = std::make_unique<asio::io_context>();
-        const life told = std::make_shared<int>(0);
+        const life completions = std::make_shared<int>(0);
         auto mutex = std::make_unique<async_mutex>(asio::make_strand(*context));
         auto guard = mutex->try_lock();
         auto changed = std::make_unique<turnstile::condition<async_mutex>>(*mutex);
-        mutex->async_lock([told](const turnstile::error_code&, async_mutex::guard_type)
-                          { ++*told; });
+        mutex->async_lock([completions](const turnstile::error_code&, async_mutex::guard_type)
+                          { ++*completions; });
         for (const part each : order)
         {
             if (each == part::context)
@@ -459,8 +459,8 @@ BOOST_AUTO_TEST_CASE(a_strand_and_all_that_uses_it_end_in_any_order)
             else
                 changed.reset();
         }
-        BOOST_TEST(*told == 0);
-        BOOST_TEST(told.use_count() == 1);
+        BOOST_TEST(*completions == 0);
+        BOOST_TEST(completions.use_count() == 1);
     } while (std::ranges::next_permutation(order).found);
 }
 
@@ -472,17 +472,17 @@ void check_condition_of_a_mutex_without_a_context(Executors make)
     turnstile::basic_async_mutex<Executor> mutex(make(*context));
     context.reset();
     turnstile::condition changed(mutex);
-    bool is_told = false;
+    bool is_complete = false;
     auto guard = mutex.try_lock();
     changed.async_wait(*guard, asio::bind_executor(mine,
                                                    [&](const turnstile::error_code& error)
                                                    {
                                                        BOOST_TEST(!error);
-                                                       is_told = true;
+                                                       is_complete = true;
                                                    }));
     changed.notify_one();
     mine.run();
-    BOOST_TEST(is_told);
+    BOOST_TEST(is_complete);
 }
 
 BOOST_AUTO_TEST_CASE(a_condition_may_be_made_when_the_context_of_the_mutex_is_gone)
@@ -615,19 +615,19 @@ BOOST_AUTO_TEST_CASE(a_handler_may_destroy_the_mutex)
     asio::io_context context;
     auto mutex = std::make_unique<async_mutex>(context);
     auto guard = mutex->try_lock();
-    std::vector<turnstile::error_code> told;
+    std::vector<turnstile::error_code> results;
     for (int i = 0; i < 3; ++i)
         mutex->async_lock(
             [&](const turnstile::error_code& error, async_mutex::guard_type)
             {
-                told.push_back(error);
+                results.push_back(error);
                 mutex.reset();
             });
     guard->unlock();
     context.run();
     const turnstile::error_code aborted = asio::error::operation_aborted;
     const std::vector<turnstile::error_code> expected{{}, aborted, aborted};
-    BOOST_TEST(told == expected, boost::test_tools::per_element());
+    BOOST_TEST(results == expected, boost::test_tools::per_element());
 }
 
 BOOST_AUTO_TEST_CASE(a_coroutine_may_destroy_the_mutex_that_it_holds)
@@ -688,20 +688,20 @@ private:
     asio::thread_pool pool_{1};
 };
 
-asio::awaitable<void> wait_on_pool(async_mutex& mutex, life told)
+asio::awaitable<void> wait_on_pool(async_mutex& mutex, life completions)
 {
     const auto guard = co_await mutex.async_lock();
-    ++*told;
+    ++*completions;
 }
 
-void start_on_pool(async_mutex& mutex, one_thread& thread, bool coroutine, life told)
+void start_on_pool(async_mutex& mutex, one_thread& thread, bool coroutine, life completions)
 {
     if (coroutine)
-        asio::co_spawn(thread.get_executor(), wait_on_pool(mutex, told), asio::detached);
+        asio::co_spawn(thread.get_executor(), wait_on_pool(mutex, completions), asio::detached);
     else
         mutex.async_lock(asio::bind_executor(
-            thread.get_executor(),
-            [told](const turnstile::error_code&, async_mutex::guard_type) { ++*told; }));
+            thread.get_executor(), [completions](const turnstile::error_code&,
+                                                 async_mutex::guard_type) { ++*completions; }));
     thread.settle();
 }
 
@@ -716,11 +716,11 @@ void destroy_pool_in_every_order(bool coroutine, bool granted)
     std::array order{victim::pool, victim::mutex, victim::guard};
     do
     {
-        const life told = std::make_shared<int>(0);
+        const life completions = std::make_shared<int>(0);
         auto thread = std::make_unique<one_thread>();
         auto mutex = std::make_unique<async_mutex>(thread->get_executor());
         auto guard = mutex->try_lock();
-        start_on_pool(*mutex, *thread, coroutine, told);
+        start_on_pool(*mutex, *thread, coroutine, completions);
         thread->pause();
         if (granted)
             guard.reset();
@@ -735,8 +735,8 @@ void destroy_pool_in_every_order(bool coroutine, bool granted)
             if (mutex && !thread)
                 BOOST_TEST(mutex->is_locked() == guard.has_value());
         }
-        BOOST_TEST(*told == 0);
-        BOOST_TEST(told.use_count() == 1);
+        BOOST_TEST(*completions == 0);
+        BOOST_TEST(completions.use_count() == 1);
     } while (std::ranges::next_permutation(order).found);
 }
 

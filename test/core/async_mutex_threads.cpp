@@ -286,13 +286,13 @@ struct contender
 
     contender(async_mutex& m, std::chrono::nanoseconds t)
         : mutex(m)
-        , patience(t)
+        , time_limit(t)
     {
     }
 
-    void tell(const error_code& error, bool got)
+    void complete(const error_code& error, bool got)
     {
-        told.set_value(error ? ending::aborted : got ? ending::granted : ending::timed_out);
+        result.set_value(error ? ending::aborted : got ? ending::granted : ending::timed_out);
     }
 
     /// Called on the strand.
@@ -308,14 +308,15 @@ struct contender
         {
         case kind::lock:
             return mutex.async_lock(bind([this](const error_code& error, guard_type guard)
-                                         { lock_told(error, std::move(guard)); }));
+                                         { lock_completed(error, std::move(guard)); }));
         case kind::timed:
             return mutex.async_try_lock_for(
-                patience, bind([this](const error_code& error, optional_guard guard)
-                               { lock_told(error, guard ? std::move(*guard) : guard_type()); }));
+                time_limit,
+                bind([this](const error_code& error, optional_guard guard)
+                     { lock_completed(error, guard ? std::move(*guard) : guard_type()); }));
         case kind::enter:
             return mutex.async_enter(bind([this](const error_code& error, owner_token token)
-                                          { enter_told(error, token); }));
+                                          { enter_completed(error, token); }));
         default:
             asio::co_spawn(executor, attempt(how),
                            asio::bind_cancellation_slot(signal.slot(), asio::detached));
@@ -330,42 +331,42 @@ struct contender
         try
         {
             if (how == kind::lock_in_coroutine)
-                lock_told({}, co_await mutex.async_lock());
+                lock_completed({}, co_await mutex.async_lock());
             else if (how == kind::timed_in_coroutine)
             {
-                optional_guard guard = co_await mutex.async_try_lock_for(patience);
-                lock_told({}, guard ? std::move(*guard) : guard_type());
+                optional_guard guard = co_await mutex.async_try_lock_for(time_limit);
+                lock_completed({}, guard ? std::move(*guard) : guard_type());
             }
             else
-                enter_told({}, co_await mutex.async_enter());
+                enter_completed({}, co_await mutex.async_enter());
         }
         catch (const system_error& error)
         {
             aborted = error.code();
         }
         if (aborted)
-            tell(aborted, false);
+            complete(aborted, false);
     }
 
-    void lock_told(const error_code& error, guard_type guard)
+    void lock_completed(const error_code& error, guard_type guard)
     {
         const bool got = guard.owns_lock();
         if (got)
             guard.unlock();
-        tell(error, got);
+        complete(error, got);
     }
 
-    void enter_told(const error_code& error, owner_token token)
+    void enter_completed(const error_code& error, owner_token token)
     {
         if (token)
             mutex.leave(token);
-        tell(error, static_cast<bool>(token));
+        complete(error, static_cast<bool>(token));
     }
 
     async_mutex& mutex;
-    std::chrono::nanoseconds patience;
+    std::chrono::nanoseconds time_limit;
     asio::cancellation_signal signal;
-    std::promise<ending> told;
+    std::promise<ending> result;
 };
 
 /// The number of rounds of a race: TURNSTILE_RANDOM_RUNS, limited.
@@ -375,9 +376,9 @@ const int rounds = static_cast<int>(
 /// Starts a contender on a strand, and returns when the contender waits.
 template <class Strand>
 std::unique_ptr<contender> start_contender(async_mutex& mutex, const Strand& strand,
-                                           contender::kind how, std::chrono::nanoseconds patience)
+                                           contender::kind how, std::chrono::nanoseconds time_limit)
 {
-    auto c = std::make_unique<contender>(mutex, patience);
+    auto c = std::make_unique<contender>(mutex, time_limit);
     asio::post(strand, [&, how] { c->start(how, strand); });
     settle(strand);
     settle(strand);
@@ -406,7 +407,7 @@ BOOST_AUTO_TEST_CASE(a_cancellation_on_the_strand_races_a_grant_of_another_threa
                        });
             both.arrive_and_wait();
             holder.reset();
-            BOOST_CHECK(c->told.get_future().get() != ending::timed_out);
+            BOOST_CHECK(c->result.get_future().get() != ending::timed_out);
             BOOST_REQUIRE(!mutex.is_locked());
             settle(strand);
         }
@@ -423,7 +424,7 @@ BOOST_AUTO_TEST_CASE(a_time_out_races_a_cancellation_and_a_grant)
             optional_guard holder = mutex.try_lock();
             BOOST_REQUIRE(holder.has_value());
             const auto c = std::make_unique<contender>(mutex, std::chrono::microseconds(i % 50));
-            auto told = c->told.get_future();
+            auto result = c->result.get_future();
             std::latch both(2);
             asio::post(strand, [&, how] { c->start(how, strand); });
             asio::post(strand,
@@ -435,7 +436,7 @@ BOOST_AUTO_TEST_CASE(a_time_out_races_a_cancellation_and_a_grant)
                        });
             both.arrive_and_wait();
             holder.reset();
-            told.wait();
+            result.wait();
             BOOST_REQUIRE(!mutex.is_locked());
             settle(strand);
         }
@@ -461,7 +462,7 @@ BOOST_AUTO_TEST_CASE(several_cancellations_race_hand_overs)
                    });
         holder.reset();
         for (const auto& each : all)
-            BOOST_CHECK(each->told.get_future().get() != ending::timed_out);
+            BOOST_CHECK(each->result.get_future().get() != ending::timed_out);
         BOOST_REQUIRE(!mutex.is_locked());
         settle(strand);
     }
@@ -658,11 +659,11 @@ BOOST_AUTO_TEST_CASE(a_mutex_is_destroyed_while_another_thread_destroys_the_guar
     {
         auto mutex = std::make_unique<async_mutex>(context.get_executor());
         optional_guard holder = mutex->try_lock();
-        std::promise<bool> told;
+        std::promise<bool> result;
         mutex->async_lock([&](const error_code& error, const guard_type& guard)
-                          { told.set_value(guard.owns_lock() != error.failed()); });
+                          { result.set_value(guard.owns_lock() != error.failed()); });
         race([&] { mutex.reset(); }, [&] { holder.reset(); });
-        BOOST_REQUIRE(told.get_future().get());
+        BOOST_REQUIRE(result.get_future().get());
     }
 }
 
@@ -686,7 +687,7 @@ BOOST_AUTO_TEST_CASE(a_mutex_is_destroyed_while_a_waiter_is_cancelled)
                    });
         both.arrive_and_wait();
         mutex.reset();
-        BOOST_CHECK(c->told.get_future().get() == ending::aborted);
+        BOOST_CHECK(c->result.get_future().get() == ending::aborted);
         settle(strand);
     }
 }

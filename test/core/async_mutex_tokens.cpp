@@ -115,11 +115,11 @@ struct contended_scene : mutex_scene
 BOOST_AUTO_TEST_CASE(a_plain_call_back)
 {
     contended_scene s;
-    std::string told;
+    std::string completed;
     const auto note = [&](char name)
     {
-        return [&told, name](const error_code& error, const auto&...)
-        { told += error ? '!' : name; };
+        return [&completed, name](const error_code& error, const auto&...)
+        { completed += error ? '!' : name; };
     };
     s.mutex.async_lock(note('a'));
     s.mutex.async_try_lock_for(1h, note('b'));
@@ -131,8 +131,8 @@ BOOST_AUTO_TEST_CASE(a_plain_call_back)
     drain(s.context);
     s.mutex.async_lock(note('g'));
     drain(s.context);
-    std::ranges::sort(told);
-    BOOST_TEST(told == "abcdefg");
+    std::ranges::sort(completed);
+    BOOST_TEST(completed == "abcdefg");
 }
 
 BOOST_AUTO_TEST_CASE(a_call_back_that_can_only_be_moved)
@@ -149,14 +149,14 @@ BOOST_AUTO_TEST_CASE(a_call_back_that_can_only_be_moved)
 BOOST_AUTO_TEST_CASE(a_std_function)
 {
     contended_scene s;
-    int told = 0;
-    const std::function<void(error_code, guard_type)> handler = [&](const error_code&,
-                                                                    const guard_type&) { ++told; };
+    int completions = 0;
+    const std::function<void(error_code, guard_type)> handler =
+        [&](const error_code&, const guard_type&) { ++completions; };
     s.mutex.async_lock(handler);
     s.run_contended();
     s.mutex.async_lock(handler);
     drain(s.context);
-    BOOST_TEST(told == 2);
+    BOOST_TEST(completions == 2);
 }
 
 BOOST_AUTO_TEST_CASE(detached)
@@ -171,11 +171,12 @@ BOOST_AUTO_TEST_CASE(detached)
 BOOST_AUTO_TEST_CASE(deferred)
 {
     contended_scene s;
-    bool told = false;
+    bool is_complete = false;
     auto lock = s.mutex.async_lock(asio::deferred);
-    std::move(lock)([&](const error_code&, const guard_type& guard) { told = guard.valid(); });
+    std::move(lock)([&](const error_code&, const guard_type& guard)
+                    { is_complete = guard.valid(); });
     s.run_contended();
-    BOOST_TEST(told);
+    BOOST_TEST(is_complete);
 }
 
 BOOST_AUTO_TEST_CASE(deferred_chained)
@@ -309,23 +310,23 @@ BOOST_AUTO_TEST_CASE(append)
 BOOST_AUTO_TEST_CASE(cancel_after)
 {
     contended_scene s;
-    std::string told;
+    std::string completed;
     const auto note = [&](char name)
     {
-        return [&told, name](const error_code& error, const auto&)
-        { told += error == asio::error::operation_aborted ? '-' : name; };
+        return [&completed, name](const error_code& error, const auto&)
+        { completed += error == asio::error::operation_aborted ? '-' : name; };
     };
     s.mutex.async_lock(asio::cancel_after(0s, note('a')));
     s.mutex.async_enter(asio::cancel_after(0s, note('b')));
     s.mutex.async_try_lock_for(1h, asio::cancel_after(0s, note('c')));
     drain(s.context);
-    BOOST_TEST(told == "---");
+    BOOST_TEST(completed == "---");
     s.mutex.async_lock(asio::cancel_after(1h, note('d')));
     s.mutex.async_try_lock_for(1h, asio::cancel_after(1h, note('e')));
     s.run_contended();
     s.mutex.async_lock(asio::cancel_after(0s, note('f')));
     drain(s.context);
-    BOOST_TEST(told == "---def");
+    BOOST_TEST(completed == "---def");
 }
 
 BOOST_AUTO_TEST_CASE(cancel_after_awaited)
@@ -442,7 +443,7 @@ namespace {
 struct timer_scene : contended_scene
 {
     asio::steady_timer timer{context, asio::steady_timer::time_point::min()};
-    int timer_told = 0;
+    int timer_completions = 0;
 };
 
 }  // namespace
@@ -450,38 +451,38 @@ struct timer_scene : contended_scene
 BOOST_AUTO_TEST_CASE(an_any_completion_handler)
 {
     timer_scene s;
-    int told = 0;
+    int completions = 0;
     bool granted = true;
     using lock_handler = asio::any_completion_handler<void(error_code, guard_type)>;
     using timed_handler = asio::any_completion_handler<void(error_code, optional_guard)>;
     const auto count = [&](const error_code& error, const auto& guard)
     {
-        ++told;
+        ++completions;
         granted = granted && !error && static_cast<bool>(guard);
     };
-    s.timer.async_wait(
-        asio::any_completion_handler<void(error_code)>([&](const error_code&) { ++s.timer_told; }));
+    s.timer.async_wait(asio::any_completion_handler<void(error_code)>([&](const error_code&)
+                                                                      { ++s.timer_completions; }));
     s.mutex.async_lock(lock_handler(count));
     s.mutex.async_try_lock_for(1h, timed_handler(count));
     async_lock_all(s.mutex)(asio::any_completion_handler<void(error_code, std::tuple<guard_type>)>(
-        [&](const error_code&, const auto&) { ++told; }));
+        [&](const error_code&, const auto&) { ++completions; }));
     with_lock(
-        s.mutex, [&](guard_type&) { ++told; },
+        s.mutex, [&](guard_type&) { ++completions; },
         asio::any_completion_handler<void(std::exception_ptr)>([](const std::exception_ptr&) {}));
     s.run_contended();
     s.mutex.async_lock(lock_handler(count));
-    BOOST_TEST(told == 4);
+    BOOST_TEST(completions == 4);
     drain(s.context);
-    BOOST_TEST(told == 5);
+    BOOST_TEST(completions == 5);
     BOOST_TEST(granted);
-    BOOST_TEST(s.timer_told == 1);
+    BOOST_TEST(s.timer_completions == 1);
 }
 
 BOOST_AUTO_TEST_CASE(an_any_completion_handler_can_be_cancelled)
 {
     contended_scene s;
     asio::cancellation_signal signal;
-    error_code told;
+    error_code result;
     asio::io_context mine;
     bool on_its_executor = false;
     s.mutex.async_lock(
@@ -489,14 +490,14 @@ BOOST_AUTO_TEST_CASE(an_any_completion_handler_can_be_cancelled)
             signal.slot(), asio::bind_executor(mine,
                                                [&](const error_code& error, const guard_type&)
                                                {
-                                                   told = error;
+                                                   result = error;
                                                    on_its_executor =
                                                        mine.get_executor().running_in_this_thread();
                                                }))));
     signal.emit(asio::cancellation_type::total);
     drain(s.context);
     drain(mine);
-    BOOST_TEST(told == asio::error::operation_aborted);
+    BOOST_TEST(result == asio::error::operation_aborted);
     BOOST_TEST(on_its_executor);
 }
 
@@ -504,27 +505,27 @@ BOOST_AUTO_TEST_CASE(an_any_completion_handler_uses_its_immediate_executor)
 {
     asio::io_context context;
     async_mutex mutex(context);
-    int told = 0;
+    int completions = 0;
     const auto here = [&](auto handler)
     { return asio::bind_immediate_executor(context.get_executor(), std::move(handler)); };
     asio::post(context,
                [&]
                {
                    mutex.async_lock(asio::any_completion_handler<void(error_code, guard_type)>(
-                       here([&](const error_code&, const guard_type&) { ++told; })));
-                   BOOST_TEST_REQUIRE(told == 1);
+                       here([&](const error_code&, const guard_type&) { ++completions; })));
+                   BOOST_TEST_REQUIRE(completions == 1);
                    guard_type guard = *mutex.try_lock();
                    guard.async_unlock(asio::any_completion_handler<void(error_code)>(
-                       here([&](const error_code&) { ++told; })));
-                   BOOST_TEST(told == 2);
+                       here([&](const error_code&) { ++completions; })));
+                   BOOST_TEST(completions == 2);
                    // This one has no immediate executor.
                    guard = *mutex.try_lock();
                    guard.async_unlock(asio::any_completion_handler<void(error_code)>(
-                       [&](const error_code&) { ++told; }));
-                   BOOST_TEST(told == 2);
+                       [&](const error_code&) { ++completions; }));
+                   BOOST_TEST(completions == 2);
                });
     drain(context);
-    BOOST_TEST(told == 3);
+    BOOST_TEST(completions == 3);
 }
 
 BOOST_AUTO_TEST_CASE(a_group_of_operations_with_a_call_back_without_executor)
@@ -532,7 +533,7 @@ BOOST_AUTO_TEST_CASE(a_group_of_operations_with_a_call_back_without_executor)
     using asio::experimental::make_parallel_group;
     using asio::experimental::wait_for_all;
     timer_scene s;
-    int told = 0;
+    int completions = 0;
     const auto in_vector = [](auto operation)
     {
         std::vector<decltype(operation)> operations;
@@ -541,20 +542,20 @@ BOOST_AUTO_TEST_CASE(a_group_of_operations_with_a_call_back_without_executor)
     };
     make_parallel_group(in_vector(s.timer.async_wait(asio::deferred)))
         .async_wait(wait_for_all(), [&](const std::vector<std::size_t>&,
-                                        const std::vector<error_code>&) { ++s.timer_told; });
+                                        const std::vector<error_code>&) { ++s.timer_completions; });
     for (int i = 0; i < 2; ++i)
     {
         make_parallel_group(in_vector(s.mutex.async_lock(asio::deferred)))
             .async_wait(wait_for_all(),
                         [&](const std::vector<std::size_t>&, const std::vector<error_code>& errors,
                             const std::vector<guard_type>& guards)
-                        { told += !errors.at(0) && guards.at(0).valid() ? 1 : 0; });
+                        { completions += !errors.at(0) && guards.at(0).valid() ? 1 : 0; });
         if (i == 0)
             s.run_contended();
         drain(s.context);
-        BOOST_TEST(told == i + 1);
+        BOOST_TEST(completions == i + 1);
     }
-    BOOST_TEST(s.timer_told == 1);
+    BOOST_TEST(s.timer_completions == 1);
 }
 
 // Since Boost 1.89.
@@ -563,23 +564,23 @@ BOOST_AUTO_TEST_CASE(a_group_of_operations_with_a_call_back_without_executor)
 BOOST_AUTO_TEST_CASE(a_handler_with_an_inline_executor)
 {
     timer_scene s;
-    int told = 0;
+    int completions = 0;
     const auto count = [&](const error_code& error, const auto&)
     {
         BOOST_TEST(s.context.get_executor().running_in_this_thread());
-        told += error ? 0 : 1;
+        completions += error ? 0 : 1;
     };
-    s.timer.async_wait(
-        asio::bind_executor(asio::inline_executor(), [&](const error_code&) { ++s.timer_told; }));
+    s.timer.async_wait(asio::bind_executor(asio::inline_executor(),
+                                           [&](const error_code&) { ++s.timer_completions; }));
     s.mutex.async_lock(asio::bind_executor(asio::inline_executor(), count));
     s.mutex.async_try_lock_for(1h, asio::bind_executor(asio::inline_executor(), count));
     s.run_contended();
     s.mutex.async_lock(asio::bind_executor(asio::inline_executor(), count));
     // The last handler does not run inside the initiating function.
-    BOOST_TEST(told == 2);
+    BOOST_TEST(completions == 2);
     drain(s.context);
-    BOOST_TEST(told == 3);
-    BOOST_TEST(s.timer_told == 1);
+    BOOST_TEST(completions == 3);
+    BOOST_TEST(s.timer_completions == 1);
 }
 
 BOOST_AUTO_TEST_CASE(a_handler_with_an_inline_executor_uses_its_immediate_executor)
@@ -601,9 +602,9 @@ BOOST_AUTO_TEST_CASE(a_const_token_with_a_stop_token)
 {
     timer_scene s;
     std::stop_source stop;
-    int told = 0;
+    int completions = 0;
     const auto count = [&](const error_code& error, const auto&...)
-    { told += error == asio::error::operation_aborted ? 1 : 0; };
+    { completions += error == asio::error::operation_aborted ? 1 : 0; };
     const auto token = bind_stop_token(stop.get_token(), count);
     s.timer.expires_after(1h);
     s.timer.async_wait(token);
@@ -611,11 +612,11 @@ BOOST_AUTO_TEST_CASE(a_const_token_with_a_stop_token)
     drain(s.context);
     stop.request_stop();
     drain(s.context);
-    BOOST_TEST(told == 2);
+    BOOST_TEST(completions == 2);
     const auto deferred = bind_stop_token(stop.get_token(), asio::deferred);
     s.mutex.async_lock(deferred)(count);
     drain(s.context);
-    BOOST_TEST(told == 3);
+    BOOST_TEST(completions == 3);
 }
 
 namespace {
@@ -668,16 +669,17 @@ BOOST_AUTO_TEST_CASE(an_executor_whose_context_is_no_execution_context)
     workshop place{context};
     const workshop_executor executor(place);
     timer_scene s;
-    int told = 0;
-    const auto count = [&](const error_code& error, const auto&) { told += error ? 0 : 1; };
-    s.timer.async_wait(asio::bind_executor(executor, [&](const error_code&) { ++s.timer_told; }));
+    int completions = 0;
+    const auto count = [&](const error_code& error, const auto&) { completions += error ? 0 : 1; };
+    s.timer.async_wait(
+        asio::bind_executor(executor, [&](const error_code&) { ++s.timer_completions; }));
     s.mutex.async_lock(asio::bind_executor(executor, count));
     s.mutex.async_try_lock_for(1h, asio::bind_executor(executor, count));
     // A timer rejects this executor, a mutex accepts it.
     basic_async_mutex<workshop_executor> mutex(executor);
     auto guard = mutex.try_lock();
     mutex.async_lock(count);
-    guard->async_unlock([&](const error_code& error) { told += error ? 0 : 1; });
+    guard->async_unlock([&](const error_code& error) { completions += error ? 0 : 1; });
     for (int i = 0; i < 3; ++i)
     {
         drain(s.context);
@@ -685,8 +687,8 @@ BOOST_AUTO_TEST_CASE(an_executor_whose_context_is_no_execution_context)
         if (i == 0)
             s.holder.unlock();
     }
-    BOOST_TEST(told == 4);
-    BOOST_TEST(s.timer_told == 1);
+    BOOST_TEST(completions == 4);
+    BOOST_TEST(s.timer_completions == 1);
 }
 
 BOOST_AUTO_TEST_CASE(a_mutex_with_a_small_executor)
@@ -701,8 +703,9 @@ BOOST_AUTO_TEST_CASE(a_mutex_with_a_small_executor)
         asio::basic_waitable_timer<std::chrono::steady_clock,
                                    asio::wait_traits<std::chrono::steady_clock>, small_executor>;
     asio::io_context context;
-    int told = 0;
-    const auto count = [&](const error_code& error, const auto&...) { told += error ? 0 : 1; };
+    int completions = 0;
+    const auto count = [&](const error_code& error, const auto&...)
+    { completions += error ? 0 : 1; };
     small_timer timer(context.get_executor(), small_timer::time_point::min());
     timer.async_wait(count);
     const auto use = [&](auto mutex)
@@ -714,5 +717,5 @@ BOOST_AUTO_TEST_CASE(a_mutex_with_a_small_executor)
     };
     use(std::make_unique<basic_async_mutex<small_executor>>(context.get_executor()));
     use(std::make_unique<basic_async_mutex<tiny_executor>>(context.get_executor()));
-    BOOST_TEST(told == 5);
+    BOOST_TEST(completions == 5);
 }

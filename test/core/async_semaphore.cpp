@@ -200,14 +200,14 @@ TURNSTILE_TEST_BOTH_PATHS(one_release_serves_as_many_as_it_can)
 {
     scene t(how, 5);
     permit_type held = t.take(5);
-    acquisition a(t.told, 'a'), b(t.told, 'b'), c(t.told, 'c'), d(t.told, 'd');
+    acquisition a(t.completed, 'a'), b(t.completed, 'b'), c(t.completed, 'c'), d(t.completed, 'd');
     t.acquire(a, 1);
     t.acquire(b, 3);
     t.acquire(c, 1);
     t.acquire(d, 1);
     held.release();
     drain(t.context);
-    BOOST_TEST(t.told == "abc");
+    BOOST_TEST(t.completed == "abc");
     BOOST_TEST(d.state() == "waiting");
 }
 
@@ -433,25 +433,25 @@ TURNSTILE_TEST_BOTH_PATHS(the_context_of_the_semaphore_need_not_run)
 BOOST_AUTO_TEST_CASE(a_handler_without_an_executor_runs_on_that_of_the_semaphore)
 {
     scene t(path::handler, 1);
-    int told = 0;
+    int completions = 0;
     permit_type kept;
     auto take = [&](error_code, permit_type p)
     {
-        ++told;
+        ++completions;
         kept = std::move(p);
         BOOST_TEST(t.context.get_executor().running_in_this_thread());
     };
     t.semaphore.async_acquire(decltype(take)(take));
     t.semaphore.async_acquire(std::move(take));
-    BOOST_TEST(told == 0);
+    BOOST_TEST(completions == 0);
     // A waiter is work of the context.
     t.context.poll();
-    BOOST_TEST(told == 1);
+    BOOST_TEST(completions == 1);
     BOOST_TEST(!t.context.stopped());
     kept.release();
-    BOOST_TEST(told == 1);
+    BOOST_TEST(completions == 1);
     t.context.run();
-    BOOST_TEST(told == 2);
+    BOOST_TEST(completions == 2);
 }
 
 TURNSTILE_TEST_BOTH_PATHS(a_waiter_completes_on_its_strand)
@@ -477,28 +477,29 @@ TURNSTILE_TEST_BOTH_PATHS(a_waiter_completes_on_its_strand)
 BOOST_AUTO_TEST_CASE(immediate_completions_use_the_immediate_executor)
 {
     scene t(path::handler, 2);
-    int told = 0;
+    int completions = 0;
     const auto here = [&](auto f)
     { return asio::bind_immediate_executor(asio::system_executor(), std::move(f)); };
-    t.semaphore.async_acquire(here([&](error_code error, const permit_type&) { told += !error; }));
-    BOOST_TEST(told == 1);
-    t.semaphore.async_try_acquire(
-        1, here([&](error_code, const std::optional<permit_type>& p) { told += p.has_value(); }));
-    BOOST_TEST(told == 2);
-    t.semaphore.async_try_acquire_for(
-        1, 1h,
-        here([&](error_code, const std::optional<permit_type>& p) { told += p.has_value(); }));
-    BOOST_TEST(told == 3);
-    t.semaphore.async_release(3,
-                              here([&](error_code error) { told += error == errc::over_release; }));
-    BOOST_TEST(told == 4);
+    t.semaphore.async_acquire(
+        here([&](error_code error, const permit_type&) { completions += !error; }));
+    BOOST_TEST(completions == 1);
+    t.semaphore.async_try_acquire(1, here([&](error_code, const std::optional<permit_type>& p)
+                                          { completions += p.has_value(); }));
+    BOOST_TEST(completions == 2);
+    t.semaphore.async_try_acquire_for(1, 1h,
+                                      here([&](error_code, const std::optional<permit_type>& p)
+                                           { completions += p.has_value(); }));
+    BOOST_TEST(completions == 3);
+    t.semaphore.async_release(
+        3, here([&](error_code error) { completions += error == errc::over_release; }));
+    BOOST_TEST(completions == 4);
     t.semaphore.async_available(
-        here([&](error_code, std::ptrdiff_t value) { told += value == 2; }));
-    BOOST_TEST(told == 5);
-    t.semaphore.async_take(here([&](error_code error) { told += !error; }));
-    BOOST_TEST(told == 6);
-    t.semaphore.async_set_capacity(3, here([&](error_code error) { told += !error; }));
-    BOOST_TEST(told == 7);
+        here([&](error_code, std::ptrdiff_t value) { completions += value == 2; }));
+    BOOST_TEST(completions == 5);
+    t.semaphore.async_take(here([&](error_code error) { completions += !error; }));
+    BOOST_TEST(completions == 6);
+    t.semaphore.async_set_capacity(3, here([&](error_code error) { completions += !error; }));
+    BOOST_TEST(completions == 7);
 }
 
 // --- tokens, flavours -------------------------------------------------------------------------
@@ -582,16 +583,16 @@ BOOST_AUTO_TEST_CASE(an_executor_of_another_type_can_be_used)
     static_assert(std::is_same_v<typed::executor_type, executor>);
     asio::io_context context;
     typed s(context, 1);
-    int told = 0;
+    int completions = 0;
     const auto body = [&]() -> asio::awaitable<void, executor>
     {
         const typed::permit_type held = co_await s.async_acquire();
         co_await asio::post(asio::deferred);
-        ++told;
+        ++completions;
     };
     asio::co_spawn(context, body(), rethrower{});
     asio::co_spawn(context, body(), rethrower{});
     context.run();
-    BOOST_TEST(told == 2);
+    BOOST_TEST(completions == 2);
     BOOST_TEST(s.available() == 1);
 }

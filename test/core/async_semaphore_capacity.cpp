@@ -193,7 +193,7 @@ TURNSTILE_TEST_BOTH_PATHS(closing_fails_waiters)
 {
     scene t(how, 2);
     const permit_type held = t.take(2);
-    acquisition a(t.told, 'a'), b(t.told, 'b'), c(t.told, 'c');
+    acquisition a(t.completed, 'a'), b(t.completed, 'b'), c(t.completed, 'c');
     t.acquire(a, 1);
     t.acquire_until(b, 1, manual_clock::now() + 5s);
     t.acquire(c, 2);
@@ -202,7 +202,7 @@ TURNSTILE_TEST_BOTH_PATHS(closing_fails_waiters)
     drain(t.context);
     for (const acquisition* each : {&a, &b, &c})
         BOOST_TEST(each->state() == "closed");
-    BOOST_TEST(t.told.size() == 3u);
+    BOOST_TEST(t.completed.size() == 3u);
 }
 
 TURNSTILE_TEST_BOTH_PATHS(closing_fails_later_requests)

@@ -64,7 +64,7 @@ struct scene
     }
 
     path how;
-    std::string told;
+    std::string completed;
     std::array<std::unique_ptr<asio::io_context>, 2> contexts{std::make_unique<asio::io_context>(),
                                                               std::make_unique<asio::io_context>()};
     std::unique_ptr<async_semaphore> semaphore =
@@ -83,15 +83,15 @@ enum class role
     /// An undelivered grant.
     granted,
     /// A grant that was delivered to a timed attempt whose timer has not ended yet.
-    half_told,
+    half_delivered,
     /// An undelivered failure.
     failed,
     /// A permit in a frame.
     holds,
 };
 
-constexpr role each_role[] = {role::nothing, role::waits,     role::waits_timed, role::granted,
-                              role::failed,  role::half_told, role::holds};
+constexpr role each_role[] = {role::nothing, role::waits,          role::waits_timed, role::granted,
+                              role::failed,  role::half_delivered, role::holds};
 
 /// The objects to destroy, in the order of permutation.
 enum death : std::size_t
@@ -127,7 +127,7 @@ public:
             begin([this] { return t_.semaphore->async_acquire(1); });
             break;
         case role::waits_timed:
-        case role::half_told:
+        case role::half_delivered:
             begin([this, deadline = manual_clock::now() + 5s]
                   { return t_.semaphore->async_try_acquire_until(1, deadline); });
             break;
@@ -181,9 +181,9 @@ private:
 
     void finish_preparing(role r)
     {
-        if (r == role::granted || r == role::half_told)
+        if (r == role::granted || r == role::half_delivered)
             t_.permit->split(1).release();
-        if (r == role::half_told)
+        if (r == role::half_delivered)
             step();
         if (r == role::failed && is_cancellable())
             attempts_[context_].cancel();
@@ -218,10 +218,10 @@ private:
         const bool all_but_semaphore = dead_[0] && dead_[1] && dead_[of_permit];
         if (all_but_semaphore && t_.semaphore)
         {
-            std::ptrdiff_t told = 0;
+            std::ptrdiff_t granted = 0;
             for (const acquisition& a : attempts_)
-                told += a.state() == "done";
-            BOOST_TEST(t_.semaphore->available() == 4 - told);
+                granted += a.state() == "done";
+            BOOST_TEST(t_.semaphore->available() == 4 - granted);
         }
     }
 
@@ -247,7 +247,7 @@ private:
 
 bool is_granted_early(role r)
 {
-    return r == role::granted || r == role::half_told || r == role::holds;
+    return r == role::granted || r == role::half_delivered || r == role::holds;
 }
 
 /// Every order of {context 1, context 2, semaphore, permit}, with every combination of roles.
@@ -400,12 +400,12 @@ TURNSTILE_TEST_BOTH_PATHS(permits_in_the_frames_of_a_destroyed_context_are_relea
     asio::co_spawn(*t.contexts[0], hold(*t.semaphore, 1), rethrower{});
     asio::co_spawn(*t.contexts[0], hold(*t.semaphore, 2), rethrower{});
     drain(*t.contexts[0]);
-    acquisition a(t.told, 'a'), b(t.told, 'b');
+    acquisition a(t.completed, 'a'), b(t.completed, 'b');
     t.acquire(1, a, 2);
     t.acquire(1, b, 1);
     t.contexts[0].reset();
     drain(*t.contexts[1]);
-    BOOST_TEST(t.told == "ab");
+    BOOST_TEST(t.completed == "ab");
     BOOST_TEST(t.semaphore->available() == 0);
 }
 
@@ -508,11 +508,11 @@ TURNSTILE_TEST_BOTH_PATHS(a_long_queue_on_a_strand_that_has_shut_down_does_not_r
 TURNSTILE_TEST_BOTH_PATHS(waiters_of_a_destroyed_semaphore_are_aborted)
 {
     scene t(how);
-    acquisition a(t.told, 'a'), b(t.told, 'b');
+    acquisition a(t.completed, 'a'), b(t.completed, 'b');
     t.acquire(0, a);
     t.acquire_until(1, b, manual_clock::now() + 5s);
     t.semaphore.reset();
-    BOOST_TEST(t.told == "");
+    BOOST_TEST(t.completed == "");
     drain(*t.contexts[0]);
     drain(*t.contexts[1]);
     BOOST_TEST(a.state() == "aborted");

@@ -105,7 +105,7 @@ private:
         plan.strand = random_.below(3) == 0;
         plan.context = random_context();
         plan.units = random_units();
-        plan.patience = manual_clock::duration(1 + random_.below(9));
+        plan.time_limit = manual_clock::duration(1 + random_.below(9));
         if (world_.semaphore() != nullptr && random_.below(8) == 0)
             world_.try_now(plan.units);
         else
@@ -399,18 +399,18 @@ private:
         if (timed_)
             s_.async_try_acquire_for(
                 1, std::chrono::microseconds(50),
-                asio::bind_executor(
-                    executor,
-                    asio::bind_cancellation_slot(slot, [&](error_code, std::optional<permit_type> p)
-                                                 { tell(w, p ? std::move(*p) : permit_type()); })));
+                asio::bind_executor(executor,
+                                    asio::bind_cancellation_slot(
+                                        slot, [&](error_code, std::optional<permit_type> p)
+                                        { complete(w, p ? std::move(*p) : permit_type()); })));
         else
             s_.async_acquire(
                 1, asio::bind_executor(
                        executor, asio::bind_cancellation_slot(slot, [&](error_code, permit_type p)
-                                                              { tell(w, std::move(p)); })));
+                                                              { complete(w, std::move(p)); })));
     }
 
-    void tell(waiter& w, permit_type p)
+    void complete(waiter& w, permit_type p)
     {
         w.permit = std::move(p);
         ++ended_;
@@ -496,13 +496,13 @@ BOOST_AUTO_TEST_CASE(a_semaphore_is_closed_and_destroyed_while_another_thread_wa
         auto s = std::make_unique<async_semaphore>(w.context, 1);
         const std::optional<permit_type> held = s->try_acquire();
         std::atomic<int> started{0};
-        std::atomic<int> told{0};
+        std::atomic<int> completions{0};
         asio::post(w.context,
                    [&]
                    {
                        for (int j = 0; j < 4; ++j)
                        {
-                           s->async_acquire([&](error_code, const permit_type&) { ++told; });
+                           s->async_acquire([&](error_code, const permit_type&) { ++completions; });
                            ++started;
                        }
                    });
@@ -511,9 +511,9 @@ BOOST_AUTO_TEST_CASE(a_semaphore_is_closed_and_destroyed_while_another_thread_wa
         if (i % 2 == 0)
             s->close();
         s.reset();
-        while (told != 4)
+        while (completions != 4)
             std::this_thread::yield();
-        total += told;
+        total += completions;
     }
     BOOST_TEST(total == 800);
 }

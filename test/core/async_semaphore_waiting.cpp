@@ -30,7 +30,7 @@ TURNSTILE_TEST_BOTH_PATHS(first_come_first_served)
 {
     scene t(how, 1);
     permit_type held = t.take(1);
-    acquisition a(t.told, 'a'), b(t.told, 'b'), c(t.told, 'c');
+    acquisition a(t.completed, 'a'), b(t.completed, 'b'), c(t.completed, 'c');
     t.acquire(a, 1);
     t.acquire(b, 1);
     t.acquire(c, 1);
@@ -40,7 +40,7 @@ TURNSTILE_TEST_BOTH_PATHS(first_come_first_served)
         drain(t.context);
         each->value().release();
     }
-    BOOST_TEST(t.told == "abc");
+    BOOST_TEST(t.completed == "abc");
     BOOST_TEST(t.semaphore.available() == 1);
 }
 
@@ -48,18 +48,18 @@ TURNSTILE_TEST_BOTH_PATHS(a_large_request_at_the_head_is_not_overtaken)
 {
     scene t(how, 3);
     permit_type held = t.take(1);
-    acquisition large(t.told, 'L'), small(t.told, 's');
+    acquisition large(t.completed, 'L'), small(t.completed, 's');
     t.acquire(large, 3);
     t.acquire(small, 1);
     BOOST_TEST(t.semaphore.available() == 2);
     BOOST_TEST(small.state() == "waiting");
     held.release();
     drain(t.context);
-    BOOST_TEST(t.told == "L");
+    BOOST_TEST(t.completed == "L");
     BOOST_TEST(small.state() == "waiting");
     large.value().release();
     drain(t.context);
-    BOOST_TEST(t.told == "Ls");
+    BOOST_TEST(t.completed == "Ls");
 }
 
 TURNSTILE_TEST_BOTH_PATHS(
@@ -81,7 +81,8 @@ TURNSTILE_TEST_BOTH_PATHS(waiters_behind_a_cancelled_head_are_served)
 {
     scene t(how, 3);
     permit_type held = t.take(1);
-    acquisition large(t.told, 'L'), small(t.told, 's'), smaller(t.told, 't'), next(t.told, 'n');
+    acquisition large(t.completed, 'L'), small(t.completed, 's'), smaller(t.completed, 't'),
+        next(t.completed, 'n');
     t.acquire(large, 3);
     t.acquire(small, 1);
     t.acquire(smaller, 1);
@@ -92,7 +93,7 @@ TURNSTILE_TEST_BOTH_PATHS(waiters_behind_a_cancelled_head_are_served)
     BOOST_TEST(small.state() == "done");
     BOOST_TEST(smaller.state() == "done");
     BOOST_TEST(next.state() == "waiting");
-    BOOST_TEST(t.told == "Lst");
+    BOOST_TEST(t.completed == "Lst");
     BOOST_TEST(t.semaphore.available() == 0);
 }
 
@@ -114,19 +115,19 @@ TURNSTILE_TEST_BOTH_PATHS(a_cancellation_in_the_middle_does_not_affect_others)
 {
     scene t(how, 1);
     permit_type held = t.take(1);
-    acquisition a(t.told, 'a'), b(t.told, 'b'), c(t.told, 'c'), d(t.told, 'd');
+    acquisition a(t.completed, 'a'), b(t.completed, 'b'), c(t.completed, 'c'), d(t.completed, 'd');
     for (acquisition* each : {&a, &b, &c, &d})
         t.acquire(*each, 1);
     c.cancel();
     d.cancel();
     drain(t.context);
-    BOOST_TEST(t.told == "cd");
+    BOOST_TEST(t.completed == "cd");
     held.release();
     drain(t.context);
-    BOOST_TEST(t.told == "cda");
+    BOOST_TEST(t.completed == "cda");
     a.value().release();
     drain(t.context);
-    BOOST_TEST(t.told == "cdab");
+    BOOST_TEST(t.completed == "cdab");
 }
 
 TURNSTILE_TEST_BOTH_PATHS(a_newcomer_does_not_overtake_an_undelivered_grant)
@@ -244,7 +245,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_timed_attempt_is_served_in_its_turn)
 {
     scene t(how, 1);
     permit_type held = t.take(1);
-    acquisition a(t.told, 'a'), b(t.told, 'b'), c(t.told, 'c');
+    acquisition a(t.completed, 'a'), b(t.completed, 'b'), c(t.completed, 'c');
     t.acquire(a, 1);
     t.acquire_until(b, 1, manual_clock::now() + 5s);
     t.acquire(c, 1);
@@ -254,7 +255,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_timed_attempt_is_served_in_its_turn)
     drain(t.context);
     b.value().release();
     drain(t.context);
-    BOOST_TEST(t.told == "abc");
+    BOOST_TEST(t.completed == "abc");
 }
 
 // --- cancellation -----------------------------------------------------------------------------

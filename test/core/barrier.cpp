@@ -68,7 +68,7 @@ struct scene
 
     path how;
     int rounds = 0;
-    std::string told;
+    std::string completed;
     asio::io_context context;
     barrier meeting;
 };
@@ -119,7 +119,7 @@ TURNSTILE_TEST_BOTH_PATHS(there_may_be_more_participants_than_ever_arrive)
 TURNSTILE_TEST_BOTH_PATHS(participants_wait_until_all_have_arrived)
 {
     scene t(how, 3);
-    arrival a(t.told, 'a'), b(t.told, 'b'), c(t.told, 'c');
+    arrival a(t.completed, 'a'), b(t.completed, 'b'), c(t.completed, 'c');
     t.arrive(a);
     t.arrive(b);
     BOOST_TEST(a.state() == "waiting");
@@ -131,7 +131,7 @@ TURNSTILE_TEST_BOTH_PATHS(participants_wait_until_all_have_arrived)
     BOOST_TEST(c.state() == "done");
     BOOST_TEST(t.rounds == 1);
     // Waiters continue in the order of their arrival.
-    BOOST_TEST(t.told.find('a') < t.told.find('b'));
+    BOOST_TEST(t.completed.find('a') < t.completed.find('b'));
 }
 
 TURNSTILE_TEST_BOTH_PATHS(a_single_participant_never_waits)
@@ -317,7 +317,7 @@ TURNSTILE_TEST_BOTH_PATHS(the_completion_step_does_not_run_under_a_lock)
                                             called = true;
                                             a.cancel();
                                             drain(context);
-                                            BOOST_TEST(!a.is_told());
+                                            BOOST_TEST(!a.is_complete());
                                         });
     test::start(how, context, a, [&] { return meeting->async_arrive_and_wait(); });
     if (how == path::handler)
@@ -449,13 +449,13 @@ TURNSTILE_TEST_BOTH_PATHS(participants_do_not_wait_for_one_that_dropped_out)
 TURNSTILE_TEST_BOTH_PATHS(the_last_participant_to_drop_out_ends_the_round)
 {
     scene t(how, 3);
-    arrival a(t.told, 'a'), b(t.told, 'b'), next;
+    arrival a(t.completed, 'a'), b(t.completed, 'b'), next;
     t.arrive(a);
     t.arrive(b);
     t.meeting.arrive_and_drop();
     BOOST_TEST(t.rounds == 1);
     drain(t.context);
-    BOOST_TEST(t.told == "ab");
+    BOOST_TEST(t.completed == "ab");
     BOOST_TEST(a.state() == "done");
     t.arrive(next);
     BOOST_TEST(next.state() == "waiting");
@@ -602,19 +602,19 @@ TURNSTILE_TEST_BOTH_PATHS(the_context_of_the_barrier_need_not_run)
 BOOST_AUTO_TEST_CASE(a_handler_without_an_executor_runs_on_that_of_the_barrier)
 {
     scene t(path::handler, 2);
-    int told = 0;
+    int completions = 0;
     const auto count = [&](error_code error)
     {
-        told += !error;
+        completions += !error;
         BOOST_TEST(t.context.get_executor().running_in_this_thread());
     };
     t.meeting.async_arrive_and_wait(count);
     t.meeting.async_arrive_and_wait(count);
     t.meeting.async_arrive_and_drop(count);
     BOOST_TEST(t.rounds == 1);
-    BOOST_TEST(told == 0);
+    BOOST_TEST(completions == 0);
     t.context.run();
-    BOOST_TEST(told == 3);
+    BOOST_TEST(completions == 3);
 }
 
 TURNSTILE_TEST_BOTH_PATHS(a_waiter_completes_on_its_strand)
@@ -640,21 +640,21 @@ TURNSTILE_TEST_BOTH_PATHS(a_waiter_completes_on_its_strand)
 BOOST_AUTO_TEST_CASE(immediate_completions_use_the_immediate_executor)
 {
     scene t(path::handler, 2);
-    int told = 0;
+    int completions = 0;
     const auto here = [&](auto f)
     { return asio::bind_immediate_executor(asio::system_executor(), std::move(f)); };
-    const auto count = [&](error_code error) { told += !error; };
+    const auto count = [&](error_code error) { completions += !error; };
     arrival a;
     t.arrive(a);
     t.meeting.async_arrive_and_wait(here(count));
-    BOOST_TEST(told == 1);
+    BOOST_TEST(completions == 1);
     t.meeting.async_arrive_and_drop(here(count));
-    BOOST_TEST(told == 2);
+    BOOST_TEST(completions == 2);
     t.meeting.async_arrive_and_drop(here(count));
-    BOOST_TEST(told == 3);
+    BOOST_TEST(completions == 3);
     t.meeting.async_arrive_and_wait(
-        here([&](error_code error) { told += error == errc::no_participants; }));
-    BOOST_TEST(told == 4);
+        here([&](error_code error) { completions += error == errc::no_participants; }));
+    BOOST_TEST(completions == 4);
 }
 
 // --- tokens, flavours -------------------------------------------------------------------------

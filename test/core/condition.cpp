@@ -95,7 +95,7 @@ TURNSTILE_TEST_BOTH_PATHS(acquiring_again_is_another_grant)
 TURNSTILE_TEST_BOTH_PATHS(notify_one_notifies_the_first_waiter)
 {
     scene t(how);
-    condition_waiter a(t.told, 'a'), b(t.told, 'b'), c(t.told, 'c');
+    condition_waiter a(t.completed, 'a'), b(t.completed, 'b'), c(t.completed, 'c');
     t.sleep(a);
     t.sleep(b);
     t.sleep(c);
@@ -105,17 +105,17 @@ TURNSTILE_TEST_BOTH_PATHS(notify_one_notifies_the_first_waiter)
         t.changed.notify_one();
         drain(t.context);
         expected += "abc"[expected.size()];
-        BOOST_TEST(t.told == expected);
+        BOOST_TEST(t.completed == expected);
         each->guard.unlock();
         drain(t.context);
-        BOOST_TEST(t.told == expected);
+        BOOST_TEST(t.completed == expected);
     }
 }
 
 TURNSTILE_TEST_BOTH_PATHS(notify_all_resumes_all_one_after_the_other)
 {
     scene t(how);
-    condition_waiter a(t.told, 'a'), b(t.told, 'b'), c(t.told, 'c');
+    condition_waiter a(t.completed, 'a'), b(t.completed, 'b'), c(t.completed, 'c');
     t.sleep(a);
     t.sleep(b);
     t.sleep(c);
@@ -125,7 +125,7 @@ TURNSTILE_TEST_BOTH_PATHS(notify_all_resumes_all_one_after_the_other)
     {
         drain(t.context);
         expected += "abc"[expected.size()];
-        BOOST_TEST(t.told == expected);
+        BOOST_TEST(t.completed == expected);
         BOOST_TEST(each->owns());
         each->guard.unlock();
     }
@@ -165,7 +165,7 @@ TURNSTILE_TEST_BOTH_PATHS(notify_all_does_not_notify_later_waiters)
 TURNSTILE_TEST_BOTH_PATHS(each_notification_resumes_one_waiter)
 {
     scene t(how);
-    condition_waiter a(t.told, 'a'), b(t.told, 'b'), c(t.told, 'c');
+    condition_waiter a(t.completed, 'a'), b(t.completed, 'b'), c(t.completed, 'c');
     t.sleep(a);
     t.sleep(b);
     t.sleep(c);
@@ -176,29 +176,29 @@ TURNSTILE_TEST_BOTH_PATHS(each_notification_resumes_one_waiter)
     drain(t.context);
     b.guard.unlock();
     drain(t.context);
-    BOOST_TEST(t.told == "ab");
+    BOOST_TEST(t.completed == "ab");
     BOOST_TEST(c.state() == "waiting");
 }
 
 TURNSTILE_TEST_BOTH_PATHS(a_notified_waiter_queues_behind_waiters_for_the_lock)
 {
     scene t(how);
-    condition_waiter a(t.told, 'a');
+    condition_waiter a(t.completed, 'a');
     t.sleep(a);
     guard_type held = t.lock();
-    attempt<guard_type> first(t.told, '1'), second(t.told, '2');
+    attempt<guard_type> first(t.completed, '1'), second(t.completed, '2');
     t.want_lock(first);
     t.changed.notify_one();
     t.want_lock(second);
     held.unlock();
     drain(t.context);
-    BOOST_TEST(t.told == "1");
+    BOOST_TEST(t.completed == "1");
     first.value().unlock();
     drain(t.context);
-    BOOST_TEST(t.told == "1a");
+    BOOST_TEST(t.completed == "1a");
     a.guard.unlock();
     drain(t.context);
-    BOOST_TEST(t.told == "1a2");
+    BOOST_TEST(t.completed == "1a2");
 }
 
 TURNSTILE_TEST_BOTH_PATHS(notifying_needs_no_lock)
@@ -218,22 +218,22 @@ TURNSTILE_TEST_BOTH_PATHS(notifying_needs_no_lock)
 TURNSTILE_TEST_BOTH_PATHS(the_asynchronous_forms_notify_too)
 {
     scene t(how);
-    condition_waiter a(t.told, 'a'), b(t.told, 'b'), c(t.told, 'c');
+    condition_waiter a(t.completed, 'a'), b(t.completed, 'b'), c(t.completed, 'c');
     t.sleep(a);
     t.sleep(b);
     t.sleep(c);
     attempt<> one, all, none;
     t.start(one, [&] { return t.changed.async_notify_one(); });
     BOOST_TEST(one.state() == "done");
-    BOOST_TEST(t.told == "a");
+    BOOST_TEST(t.completed == "a");
     a.guard.unlock();
     drain(t.context);
-    BOOST_TEST(t.told == "a");
+    BOOST_TEST(t.completed == "a");
     t.start(all, [&] { return t.changed.async_notify_all(); });
     BOOST_TEST(all.state() == "done");
     b.guard.unlock();
     drain(t.context);
-    BOOST_TEST(t.told == "abc");
+    BOOST_TEST(t.completed == "abc");
     t.start(none, [&] { return t.changed.async_notify_one(); });
     BOOST_TEST(none.state() == "done");
 }
@@ -242,20 +242,20 @@ TURNSTILE_TEST_BOTH_PATHS(two_conditions_of_a_mutex_are_independent)
 {
     scene t(how);
     condition other(t.mutex);
-    condition_waiter a(t.told, 'a'), b(t.told, 'b'), c(t.told, 'c');
+    condition_waiter a(t.completed, 'a'), b(t.completed, 'b'), c(t.completed, 'c');
     t.sleep(a);
     b.guard = t.lock();
     t.start(b.wait, [&] { return other.async_wait(b.guard); });
     t.sleep(c);
     other.notify_all();
     drain(t.context);
-    BOOST_TEST(t.told == "b");
+    BOOST_TEST(t.completed == "b");
     t.changed.notify_all();
     b.guard.unlock();
     drain(t.context);
     a.guard.unlock();
     drain(t.context);
-    BOOST_TEST(t.told == "bac");
+    BOOST_TEST(t.completed == "bac");
 }
 
 TURNSTILE_TEST_BOTH_PATHS(one_guard_can_wait_again_and_again)
@@ -333,18 +333,18 @@ BOOST_AUTO_TEST_CASE(a_handler_without_an_executor_runs_on_that_of_the_mutex)
 {
     scene t(path::handler);
     guard_type first = t.lock(), second;
-    int told = 0;
-    t.changed.async_wait(first, [&](error_code) { ++told; });
+    int completions = 0;
+    t.changed.async_wait(first, [&](error_code) { ++completions; });
     second = t.lock();
-    t.changed.async_wait(second, [] { return false; }, [&](error_code) { ++told; });
+    t.changed.async_wait(second, [] { return false; }, [&](error_code) { ++completions; });
     drain(t.context);
-    BOOST_TEST(told == 0);
+    BOOST_TEST(completions == 0);
     t.changed.notify_one();
-    BOOST_TEST(told == 0);
+    BOOST_TEST(completions == 0);
     // A waiter is work of the context.
     t.context.restart();
     t.context.poll();
-    BOOST_TEST(told == 1);
+    BOOST_TEST(completions == 1);
     BOOST_TEST(!t.context.stopped());
 }
 
@@ -370,8 +370,8 @@ void check_refusal(path how, scene& t, guard_type& guard, const std::string& err
            [&] { return t.changed.async_wait_for(guard, 1h, never); });
     launch(how, executor, predicate_until,
            [&] { return t.changed.async_wait_until(guard, deadline, never); });
-    BOOST_TEST(!plain.is_told());
-    BOOST_TEST(!predicate.is_told());
+    BOOST_TEST(!plain.is_complete());
+    BOOST_TEST(!predicate.is_complete());
     drain(t.context);
     BOOST_TEST(plain.state() == error);
     BOOST_TEST(predicate.state() == error);

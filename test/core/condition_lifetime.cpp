@@ -128,7 +128,7 @@ struct scene
 
     path how;
     bool ready = false;
-    std::string told;
+    std::string completed;
     std::array<std::unique_ptr<asio::io_context>, 2> contexts{std::make_unique<asio::io_context>(),
                                                               std::make_unique<asio::io_context>()};
     std::unique_ptr<async_mutex> mutex = std::make_unique<async_mutex>(*contexts[0]);
@@ -392,7 +392,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_notification_skips_all_waiters_of_a_destroyed_contex
 TURNSTILE_TEST_BOTH_PATHS(each_notification_of_a_destroyed_context_goes_to_another_waiter)
 {
     scene t(how);
-    condition_waiter a, b, c(t.told, 'c'), d(t.told, 'd'), e(t.told, 'e');
+    condition_waiter a, b, c(t.completed, 'c'), d(t.completed, 'd'), e(t.completed, 'e');
     t.put(0, a);
     t.put(0, b);
     t.put(1, c);
@@ -406,7 +406,7 @@ TURNSTILE_TEST_BOTH_PATHS(each_notification_of_a_destroyed_context_goes_to_anoth
     drain(*t.contexts[1]);
     d.guard.unlock();
     drain(*t.contexts[1]);
-    BOOST_TEST(t.told == "cd");
+    BOOST_TEST(t.completed == "cd");
     BOOST_TEST(e.state() == "waiting");
 }
 

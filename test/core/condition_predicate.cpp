@@ -58,16 +58,16 @@ BOOST_AUTO_TEST_CASE(a_predicate_that_holds_uses_the_immediate_executor)
 {
     scene t(path::handler);
     guard_type guard = t.lock();
-    int told = 0;
+    int completions = 0;
     t.changed.async_wait(
         guard, [] { return true; },
         asio::bind_immediate_executor(asio::system_executor(),
-                                      [&](error_code error) { told += !error; }));
-    BOOST_TEST(told == 1);
-    t.changed.async_wait(guard, [] { return true; }, [&](error_code) { ++told; });
-    BOOST_TEST(told == 1);
+                                      [&](error_code error) { completions += !error; }));
+    BOOST_TEST(completions == 1);
+    t.changed.async_wait(guard, [] { return true; }, [&](error_code) { ++completions; });
+    BOOST_TEST(completions == 1);
     drain(t.context);
-    BOOST_TEST(told == 2);
+    BOOST_TEST(completions == 2);
 }
 
 TURNSTILE_TEST_BOTH_PATHS(a_predicate_is_evaluated_at_first_and_after_each_notification)
@@ -225,15 +225,15 @@ TURNSTILE_TEST_BOTH_PATHS(a_predicate_is_not_evaluated_while_another_holds_the_l
 TURNSTILE_TEST_BOTH_PATHS(a_repeated_wait_goes_behind_the_others)
 {
     scene t(how);
-    condition_waiter picky(t.told, 'p'), plain(t.told, 'q');
+    condition_waiter picky(t.completed, 'p'), plain(t.completed, 'q');
     t.sleep_until_ready(picky);
     t.sleep(plain);
     t.changed.notify_one();
     drain(t.context);
-    BOOST_TEST(t.told == "");
+    BOOST_TEST(t.completed == "");
     t.changed.notify_one();
     drain(t.context);
-    BOOST_TEST(t.told == "q");
+    BOOST_TEST(t.completed == "q");
 }
 
 TURNSTILE_TEST_BOTH_PATHS(a_repeated_wait_hands_the_lock_over)

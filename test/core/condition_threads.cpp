@@ -120,7 +120,7 @@ private:
         e.strand = random_.below(3) == 0;
         e.context = random_context();
         e.level = random_.below(5);
-        e.patience = manual_clock::duration(1 + random_.below(9));
+        e.time_limit = manual_clock::duration(1 + random_.below(9));
         world_.start(who, e);
     }
 
@@ -416,13 +416,13 @@ private:
     {
         for (std::size_t i = 0; i < 2 * pairs; ++i)
             asio::co_spawn(worker_.context, counter_.take(),
-                           asio::bind_cancellation_slot(signals_[i].slot(),
-                                                        [this, i](const std::exception_ptr& error)
-                                                        { tell(i % 2 == 0, error != nullptr); }));
+                           asio::bind_cancellation_slot(
+                               signals_[i].slot(), [this, i](const std::exception_ptr& error)
+                               { complete(i % 2 == 0, error != nullptr); }));
         started_ = true;
     }
 
-    void tell(bool cancelled, bool failed)
+    void complete(bool cancelled, bool failed)
     {
         ++(failed ? aborted_ : done_);
         // This count is increased last, because the test ends when both counts are complete.
@@ -513,7 +513,7 @@ BOOST_AUTO_TEST_CASE(a_condition_and_its_mutex_are_destroyed_while_another_threa
         auto changed = std::make_unique<condition<async_mutex>>(*mutex);
         std::vector<guard_type> guards(4);
         std::atomic<int> started{0};
-        std::atomic<int> told{0};
+        std::atomic<int> completions{0};
         asio::post(w.context,
                    [&]
                    {
@@ -526,7 +526,7 @@ BOOST_AUTO_TEST_CASE(a_condition_and_its_mutex_are_destroyed_while_another_threa
                                                    aborted +=
                                                        error == asio::error::operation_aborted;
                                                    each = guard_type();
-                                                   ++told;
+                                                   ++completions;
                                                });
                            ++started;
                        }
@@ -538,7 +538,7 @@ BOOST_AUTO_TEST_CASE(a_condition_and_its_mutex_are_destroyed_while_another_threa
         if (i % 3 == 0)
             changed.reset();
         mutex.reset();
-        while (told != 4)
+        while (completions != 4)
             std::this_thread::yield();
     }
     w.join();

@@ -277,17 +277,17 @@ BOOST_AUTO_TEST_CASE(a_context_does_not_run_out_of_work_while_a_timed_out_waiter
     async_mutex mutex(context);
     condition<async_mutex> changed(mutex);
     auto guard = mutex.try_lock();
-    bool told = false;
+    bool is_complete = false;
     changed.async_wait_until(*guard, manual_clock::now() + 5s,
-                             [&](const error_code&, std::cv_status) { told = true; });
+                             [&](const error_code&, std::cv_status) { is_complete = true; });
     auto other = mutex.try_lock();
     manual_clock::advance(5s);
     context.poll();
     BOOST_TEST(!context.stopped());
-    BOOST_TEST(!told);
+    BOOST_TEST(!is_complete);
     other.reset();
     context.poll();
-    BOOST_TEST(told);
+    BOOST_TEST(is_complete);
     BOOST_TEST(context.stopped());
 }
 
@@ -300,7 +300,7 @@ BOOST_AUTO_TEST_CASE(an_executor_without_a_context_uses_a_timer_of_the_mutex)
     async_mutex mutex(context);
     condition<async_mutex> changed(mutex);
     auto guard = mutex.try_lock();
-    bool told = false;
+    bool is_complete = false;
     changed.async_wait_until(
         *guard, manual_clock::now() + 5s, [] { return false; },
         asio::bind_executor(executor_type(mine.get_executor()),
@@ -308,15 +308,15 @@ BOOST_AUTO_TEST_CASE(an_executor_without_a_context_uses_a_timer_of_the_mutex)
                             {
                                 BOOST_TEST(!error);
                                 BOOST_TEST(!holds);
-                                told = mine.get_executor().running_in_this_thread();
+                                is_complete = mine.get_executor().running_in_this_thread();
                             }));
     changed.notify_one();
     drain(context);
     drain(mine);
-    BOOST_TEST(!told);
+    BOOST_TEST(!is_complete);
     manual_clock::advance(5s);
     drain(context);
     drain(mine);
-    BOOST_TEST(told);
+    BOOST_TEST(is_complete);
     BOOST_TEST(guard->owns_lock());
 }

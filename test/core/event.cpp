@@ -70,7 +70,7 @@ struct scene
     }
 
     path how;
-    std::string told;
+    std::string completed;
     asio::io_context context;
     event flag;
 };
@@ -120,7 +120,7 @@ BOOST_AUTO_TEST_CASE(an_event_has_a_name_and_an_executor)
 TURNSTILE_TEST_BOTH_PATHS(setting_lets_all_through_in_order)
 {
     scene t(how);
-    passage a(t.told, 'a'), b(t.told, 'b'), c(t.told, 'c');
+    passage a(t.completed, 'a'), b(t.completed, 'b'), c(t.completed, 'c');
     for (passage* each : {&a, &b, &c})
     {
         t.wait(*each);
@@ -128,9 +128,9 @@ TURNSTILE_TEST_BOTH_PATHS(setting_lets_all_through_in_order)
     }
     t.flag.set();
     // Undelivered.
-    BOOST_TEST(t.told == "");
+    BOOST_TEST(t.completed == "");
     drain(t.context);
-    BOOST_TEST(t.told == "abc");
+    BOOST_TEST(t.completed == "abc");
     BOOST_TEST(a.state() == "done");
     BOOST_TEST(c.state() == "done");
 }
@@ -192,17 +192,17 @@ TURNSTILE_TEST_BOTH_PATHS(a_reset_of_an_event_that_is_not_set_changes_nothing)
 TURNSTILE_TEST_BOTH_PATHS(setting_an_automatic_event_lets_the_first_through)
 {
     scene t(how, event_reset::automatic);
-    passage a(t.told, 'a'), b(t.told, 'b'), c(t.told, 'c');
+    passage a(t.completed, 'a'), b(t.completed, 'b'), c(t.completed, 'c');
     t.wait(a);
     t.wait(b);
     t.wait(c);
     t.set();
-    BOOST_TEST(t.told == "a");
+    BOOST_TEST(t.completed == "a");
     BOOST_TEST(!t.flag.is_set());
     t.set();
-    BOOST_TEST(t.told == "ab");
+    BOOST_TEST(t.completed == "ab");
     t.set();
-    BOOST_TEST(t.told == "abc");
+    BOOST_TEST(t.completed == "abc");
     BOOST_TEST(!t.flag.is_set());
 }
 
@@ -245,7 +245,7 @@ TURNSTILE_TEST_BOTH_PATHS(sets_do_not_add_up)
 TURNSTILE_TEST_BOTH_PATHS(each_set_lets_one_current_waiter_through)
 {
     scene t(how, event_reset::automatic);
-    passage a(t.told, 'a'), b(t.told, 'b'), c(t.told, 'c');
+    passage a(t.completed, 'a'), b(t.completed, 'b'), c(t.completed, 'c');
     t.wait(a);
     t.wait(b);
     t.wait(c);
@@ -254,7 +254,7 @@ TURNSTILE_TEST_BOTH_PATHS(each_set_lets_one_current_waiter_through)
     t.flag.set();
     BOOST_TEST(!t.flag.is_set());
     drain(t.context);
-    BOOST_TEST(t.told == "ab");
+    BOOST_TEST(t.completed == "ab");
     BOOST_TEST(c.state() == "waiting");
 }
 
@@ -653,20 +653,20 @@ TURNSTILE_TEST_BOTH_PATHS(the_context_of_the_event_need_not_run)
 BOOST_AUTO_TEST_CASE(a_handler_without_an_executor_runs_on_that_of_the_event)
 {
     scene t(path::handler);
-    int told = 0;
+    int completions = 0;
     t.flag.async_wait(
         [&](error_code error)
         {
-            told += !error;
+            completions += !error;
             BOOST_TEST(t.context.get_executor().running_in_this_thread());
         });
     // A waiter is work of the context.
     t.context.poll();
     BOOST_TEST(!t.context.stopped());
     t.flag.set();
-    BOOST_TEST(told == 0);
+    BOOST_TEST(completions == 0);
     t.context.run();
-    BOOST_TEST(told == 1);
+    BOOST_TEST(completions == 1);
 }
 
 TURNSTILE_TEST_BOTH_PATHS(a_waiter_completes_on_its_strand)
@@ -691,37 +691,37 @@ TURNSTILE_TEST_BOTH_PATHS(a_waiter_completes_on_its_strand)
 BOOST_AUTO_TEST_CASE(immediate_completions_use_the_immediate_executor)
 {
     scene t(path::handler, event_reset::manual, true);
-    int told = 0;
+    int completions = 0;
     const auto here = [&](auto f)
     { return asio::bind_immediate_executor(asio::system_executor(), std::move(f)); };
-    const auto count = [&](error_code error) { told += !error; };
+    const auto count = [&](error_code error) { completions += !error; };
     t.flag.async_wait(here(count));
-    BOOST_TEST(told == 1);
+    BOOST_TEST(completions == 1);
     t.flag.async_wait_for(1h, here([&](error_code error, std::cv_status) { count(error); }));
-    BOOST_TEST(told == 2);
+    BOOST_TEST(completions == 2);
     t.flag.async_reset(here(count));
-    BOOST_TEST(told == 3);
+    BOOST_TEST(completions == 3);
     t.flag.async_set(here(count));
-    BOOST_TEST(told == 4);
-    t.flag.async_is_set(here([&](error_code, bool yes) { told += yes; }));
-    BOOST_TEST(told == 5);
+    BOOST_TEST(completions == 4);
+    t.flag.async_is_set(here([&](error_code, bool yes) { completions += yes; }));
+    BOOST_TEST(completions == 5);
 }
 
 BOOST_AUTO_TEST_CASE(a_handler_that_passes_an_automatic_event_is_always_posted)
 {
     scene t(path::handler, event_reset::automatic, true);
-    int told = 0;
+    int completions = 0;
     const auto here = [&](auto f)
     { return asio::bind_immediate_executor(asio::system_executor(), std::move(f)); };
-    t.flag.async_wait(here([&](error_code) { ++told; }));
-    BOOST_TEST(told == 0);
+    t.flag.async_wait(here([&](error_code) { ++completions; }));
+    BOOST_TEST(completions == 0);
     drain(t.context);
-    BOOST_TEST(told == 1);
+    BOOST_TEST(completions == 1);
     t.flag.set();
-    t.flag.async_wait_for(1h, here([&](error_code, std::cv_status) { ++told; }));
-    BOOST_TEST(told == 1);
+    t.flag.async_wait_for(1h, here([&](error_code, std::cv_status) { ++completions; }));
+    BOOST_TEST(completions == 1);
     drain(t.context);
-    BOOST_TEST(told == 2);
+    BOOST_TEST(completions == 2);
 }
 
 // --- tokens, flavours -------------------------------------------------------------------------
@@ -784,19 +784,19 @@ BOOST_AUTO_TEST_CASE(an_executor_of_another_type_can_be_used)
     static_assert(std::is_same_v<typed::executor_type, executor>);
     asio::io_context context;
     typed flag(context, event_reset::automatic);
-    int told = 0;
+    int completions = 0;
     const auto body = [&]() -> asio::awaitable<void, executor>
     {
         co_await flag.async_wait();
-        ++told;
+        ++completions;
         co_await flag.async_set();
     };
     asio::co_spawn(context, body(), rethrower{});
     asio::co_spawn(context, body(), rethrower{});
     context.poll();
-    BOOST_TEST(told == 0);
+    BOOST_TEST(completions == 0);
     flag.set();
     context.run();
-    BOOST_TEST(told == 2);
+    BOOST_TEST(completions == 2);
     BOOST_TEST(flag.is_set());
 }

@@ -73,8 +73,9 @@ struct adapted
 BOOST_AUTO_TEST_CASE(an_object_with_the_executor_of_a_default_token_works)
 {
     asio::io_context context;
-    int told = 0;
-    const auto count = [&](const error_code& error, const auto&...) { told += error ? 0 : 1; };
+    int completions = 0;
+    const auto count = [&](const error_code& error, const auto&...)
+    { completions += error ? 0 : 1; };
     adapted<async_mutex>::type mutex(context);
     adapted<async_semaphore>::type semaphore(context, 1);
     adapted<shared_mutex>::type readers_writer(context);
@@ -86,10 +87,10 @@ BOOST_AUTO_TEST_CASE(an_object_with_the_executor_of_a_default_token_works)
     semaphore.async_acquire(count);
     readers_writer.async_lock_shared(count);
     state.async_with([](auto& section) { ++*section; },
-                     [&](const std::exception_ptr& failure) { told += failure ? 0 : 1; });
+                     [&](const std::exception_ptr& failure) { completions += failure ? 0 : 1; });
     ready.async_set(count);
     started.async_count_down(count);
     meeting.async_arrive_and_wait(count);
     drain(context);
-    BOOST_TEST(told == 7);
+    BOOST_TEST(completions == 7);
 }

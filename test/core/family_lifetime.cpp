@@ -128,7 +128,7 @@ void spawn_holder(shared_world& w, int c, Guard guard)
 {
     attempt<>& a = w.add(c, false);
     asio::co_spawn(w.executor(c), hold_in_frame(w, std::move(guard)),
-                   [life = a.begin(), &a](const std::exception_ptr&) { a.tell({}); });
+                   [life = a.begin(), &a](const std::exception_ptr&) { a.complete({}); });
 }
 
 template <class State>

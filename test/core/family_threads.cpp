@@ -206,7 +206,7 @@ BOOST_AUTO_TEST_CASE(an_upgrade_races_its_cancellation)
         BOOST_REQUIRE(upgrader.owns_lock());
         asio::cancellation_signal signal;
         bool done = false;
-        const auto told = [&](error_code error, shared_mutex::guard_type writer)
+        const auto on_completion = [&](error_code error, shared_mutex::guard_type writer)
         {
             done = true;
             // Exactly one of both guards holds a lock.
@@ -218,9 +218,9 @@ BOOST_AUTO_TEST_CASE(an_upgrade_races_its_cancellation)
                    [&]
                    {
                        m.async_upgrade(
-                           upgrader,
-                           asio::bind_cancellation_slot(
-                               signal.slot(), asio::bind_executor(waiting.get_executor(), told)));
+                           upgrader, asio::bind_cancellation_slot(
+                                         signal.slot(), asio::bind_executor(waiting.get_executor(),
+                                                                            on_completion)));
                    });
         settle(waiting.get_executor());
         race([&] { reader.reset(); },
@@ -246,10 +246,10 @@ BOOST_AUTO_TEST_CASE(a_context_is_destroyed_while_its_readers_are_granted)
         shared_mutex m(mine.get_executor());
         auto writer = m.try_lock();
         auto context = std::make_unique<running_context>();
-        std::atomic<int> told = 0;
+        std::atomic<int> completions = 0;
         for (int k = 0; k < 4; ++k)
-            m.async_lock_shared(asio::bind_executor(context->get_executor(),
-                                                    [&](error_code, const auto&) { ++told; }));
+            m.async_lock_shared(asio::bind_executor(
+                context->get_executor(), [&](error_code, const auto&) { ++completions; }));
         std::promise<void> next;
         m.async_lock(asio::bind_executor(mine.get_executor(),
                                          [&](error_code error, const auto&)
@@ -259,7 +259,7 @@ BOOST_AUTO_TEST_CASE(a_context_is_destroyed_while_its_readers_are_granted)
                                          }));
         race([&] { writer.reset(); }, [&] { context.reset(); });
         next.get_future().wait();
-        BOOST_TEST(told <= 4);
+        BOOST_TEST(completions <= 4);
         settle(mine.get_executor());
         BOOST_TEST(m.try_lock().has_value());
     }
@@ -330,13 +330,14 @@ BOOST_AUTO_TEST_CASE(a_passage_races_its_cancellation)
     {
         event flag(waiting.get_executor(), event_reset::automatic);
         asio::cancellation_signal signal;
-        const auto told = [&](error_code error) { (error ? aborted : passed) += 1; };
-        asio::post(waiting.get_executor(),
-                   [&]
-                   {
-                       flag.async_wait(asio::bind_cancellation_slot(
-                           signal.slot(), asio::bind_executor(waiting.get_executor(), told)));
-                   });
+        const auto on_completion = [&](error_code error) { (error ? aborted : passed) += 1; };
+        asio::post(
+            waiting.get_executor(),
+            [&]
+            {
+                flag.async_wait(asio::bind_cancellation_slot(
+                    signal.slot(), asio::bind_executor(waiting.get_executor(), on_completion)));
+            });
         settle(waiting.get_executor());
         const int before = passed;
         race([&] { flag.set(); },
@@ -360,11 +361,12 @@ BOOST_AUTO_TEST_CASE(a_context_is_destroyed_while_an_event_is_set)
         running_context mine;
         event flag(mine.get_executor(), event_reset::automatic);
         auto context = std::make_unique<running_context>();
-        std::atomic<int> told = 0;
-        flag.async_wait(asio::bind_executor(context->get_executor(), [&](error_code) { ++told; }));
+        std::atomic<int> completions = 0;
+        flag.async_wait(
+            asio::bind_executor(context->get_executor(), [&](error_code) { ++completions; }));
         race([&] { flag.set(); }, [&] { context.reset(); });
         // The waiter passed, or the event is still set.
-        BOOST_TEST(told + (flag.is_set() ? 1 : 0) == 1);
+        BOOST_TEST(completions + (flag.is_set() ? 1 : 0) == 1);
     }
 }
 
@@ -475,14 +477,16 @@ BOOST_AUTO_TEST_CASE(an_arrival_races_its_cancellation)
         barrier meeting(waiting.get_executor(), 2, [&] { ++steps; });
         asio::cancellation_signal signal;
         int first_met = 0, first_aborted = 0, met = 0;
-        const auto told = [&](error_code error) { (error ? first_aborted : first_met) += 1; };
+        const auto on_completion = [&](error_code error)
+        { (error ? first_aborted : first_met) += 1; };
         const auto count = [&](error_code error) { met += error ? 0 : 1; };
-        asio::post(waiting.get_executor(),
-                   [&]
-                   {
-                       meeting.async_arrive_and_wait(asio::bind_cancellation_slot(
-                           signal.slot(), asio::bind_executor(waiting.get_executor(), told)));
-                   });
+        asio::post(
+            waiting.get_executor(),
+            [&]
+            {
+                meeting.async_arrive_and_wait(asio::bind_cancellation_slot(
+                    signal.slot(), asio::bind_executor(waiting.get_executor(), on_completion)));
+            });
         settle(waiting.get_executor());
         const auto arrive = [&]
         { meeting.async_arrive_and_wait(asio::bind_executor(waiting.get_executor(), count)); };
@@ -696,14 +700,15 @@ BOOST_AUTO_TEST_CASE(the_begin_of_a_section_races_its_cancellation)
         auto held = m.try_lock();
         asio::cancellation_signal signal;
         const std::function<void(async_mutex::guard_type&)> body = [&](auto&) { ++ran; };
-        const auto told = [&](const std::exception_ptr& error) { (error ? aborted : done) += 1; };
+        const auto on_completion = [&](const std::exception_ptr& error)
+        { (error ? aborted : done) += 1; };
         asio::post(waiting.get_executor(),
                    [&]
                    {
-                       with_lock(
-                           m, body,
-                           asio::bind_cancellation_slot(
-                               signal.slot(), asio::bind_executor(waiting.get_executor(), told)));
+                       with_lock(m, body,
+                                 asio::bind_cancellation_slot(
+                                     signal.slot(),
+                                     asio::bind_executor(waiting.get_executor(), on_completion)));
                    });
         settle(waiting.get_executor());
         race([&] { held.reset(); },

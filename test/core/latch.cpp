@@ -129,7 +129,7 @@ struct scene
     }
 
     path how;
-    std::string told;
+    std::string completed;
     asio::io_context context;
     latch gate;
 };
@@ -291,18 +291,18 @@ TURNSTILE_TEST_BOTH_PATHS(a_rejected_arrival_does_not_open_the_latch)
 TURNSTILE_TEST_BOTH_PATHS(the_last_arrival_lets_all_through_in_order)
 {
     scene t(how, 2);
-    passage a(t.told, 'a'), b(t.told, 'b'), c(t.told, 'c');
+    passage a(t.completed, 'a'), b(t.completed, 'b'), c(t.completed, 'c');
     for (passage* each : {&a, &b, &c})
         t.wait(*each);
     t.arrive();
-    BOOST_TEST(t.told == "");
+    BOOST_TEST(t.completed == "");
     BOOST_TEST(a.state() == "waiting");
     t.gate.count_down();
     // Undelivered.
     BOOST_TEST(t.gate.try_wait());
-    BOOST_TEST(t.told == "");
+    BOOST_TEST(t.completed == "");
     drain(t.context);
-    BOOST_TEST(t.told == "abc");
+    BOOST_TEST(t.completed == "abc");
     BOOST_TEST(a.state() == "done");
     BOOST_TEST(c.state() == "done");
 }
@@ -348,7 +348,7 @@ BOOST_AUTO_TEST_CASE(a_coroutine_that_need_not_wait_is_not_suspended)
 TURNSTILE_TEST_BOTH_PATHS(arriving_can_wait_for_the_others)
 {
     scene t(how, 3);
-    passage a(t.told, 'a'), b(t.told, 'b'), c(t.told, 'c');
+    passage a(t.completed, 'a'), b(t.completed, 'b'), c(t.completed, 'c');
     t.arrive_and_wait(a);
     t.arrive_and_wait(b);
     BOOST_TEST(a.state() == "waiting");
@@ -357,7 +357,7 @@ TURNSTILE_TEST_BOTH_PATHS(arriving_can_wait_for_the_others)
     BOOST_TEST(a.state() == "done");
     BOOST_TEST(b.state() == "done");
     BOOST_TEST(c.state() == "done");
-    BOOST_TEST(t.told.size() == 3U);
+    BOOST_TEST(t.completed.size() == 3U);
 }
 
 BOOST_AUTO_TEST_CASE(the_last_arrival_is_not_suspended)
@@ -389,7 +389,7 @@ BOOST_AUTO_TEST_CASE(the_arrival_counts_when_the_operation_is_started)
     passage a;
     operation(receiver<void>(a, t.context.get_executor(), true));
     BOOST_TEST(t.gate.try_wait());
-    BOOST_TEST(!a.is_told());
+    BOOST_TEST(!a.is_complete());
     drain(t.context);
     BOOST_TEST(a.state() == "done");
 }
@@ -493,7 +493,7 @@ BOOST_AUTO_TEST_CASE(a_latch_does_not_open_before_its_participants_wait)
     scene t(path::handler, 2);
     passage a;
     t.wait(a);
-    int told = 0;
+    int completions = 0;
     bool is_first = true;
     const std::function<void()> hook = [&]
     {
@@ -502,11 +502,11 @@ BOOST_AUTO_TEST_CASE(a_latch_does_not_open_before_its_participants_wait)
         t.gate.count_down();
         BOOST_TEST(!t.gate.try_wait());
     };
-    t.gate.async_arrive_and_wait(asio::bind_allocator(hooked_allocator<void>(hook),
-                                                      [&](error_code error) { told += !error; }));
+    t.gate.async_arrive_and_wait(asio::bind_allocator(
+        hooked_allocator<void>(hook), [&](error_code error) { completions += !error; }));
     BOOST_TEST(t.gate.try_wait());
     drain(t.context);
-    BOOST_TEST(told == 1);
+    BOOST_TEST(completions == 1);
     BOOST_TEST(a.state() == "done");
 }
 
@@ -709,18 +709,18 @@ TURNSTILE_TEST_BOTH_PATHS(the_context_of_the_latch_need_not_run)
 BOOST_AUTO_TEST_CASE(a_handler_without_an_executor_runs_on_that_of_the_latch)
 {
     scene t(path::handler, 1);
-    int told = 0;
+    int completions = 0;
     const auto count = [&](error_code error)
     {
-        told += !error;
+        completions += !error;
         BOOST_TEST(t.context.get_executor().running_in_this_thread());
     };
     t.gate.async_wait(count);
     t.gate.async_count_down(1, count);
     t.gate.async_wait(count);
-    BOOST_TEST(told == 0);
+    BOOST_TEST(completions == 0);
     t.context.run();
-    BOOST_TEST(told == 3);
+    BOOST_TEST(completions == 3);
 }
 
 TURNSTILE_TEST_BOTH_PATHS(a_waiter_completes_on_its_strand)
@@ -745,23 +745,23 @@ TURNSTILE_TEST_BOTH_PATHS(a_waiter_completes_on_its_strand)
 BOOST_AUTO_TEST_CASE(immediate_completions_use_the_immediate_executor)
 {
     scene t(path::handler, 2);
-    int told = 0;
+    int completions = 0;
     const auto here = [&](auto f)
     { return asio::bind_immediate_executor(asio::system_executor(), std::move(f)); };
-    const auto count = [&](error_code error) { told += !error; };
+    const auto count = [&](error_code error) { completions += !error; };
     t.gate.async_count_down(1, here(count));
-    BOOST_TEST(told == 1);
+    BOOST_TEST(completions == 1);
     t.gate.async_arrive_and_wait(here(count));
-    BOOST_TEST(told == 2);
+    BOOST_TEST(completions == 2);
     t.gate.async_wait(here(count));
-    BOOST_TEST(told == 3);
+    BOOST_TEST(completions == 3);
     t.gate.async_wait_for(1h, here([&](error_code error, std::cv_status) { count(error); }));
-    BOOST_TEST(told == 4);
-    t.gate.async_count_down(1,
-                            here([&](error_code error) { told += error == errc::over_release; }));
-    BOOST_TEST(told == 5);
-    t.gate.async_try_wait(here([&](error_code, bool yes) { told += yes; }));
-    BOOST_TEST(told == 6);
+    BOOST_TEST(completions == 4);
+    t.gate.async_count_down(
+        1, here([&](error_code error) { completions += error == errc::over_release; }));
+    BOOST_TEST(completions == 5);
+    t.gate.async_try_wait(here([&](error_code, bool yes) { completions += yes; }));
+    BOOST_TEST(completions == 6);
 }
 
 // --- tokens, flavours -------------------------------------------------------------------------
@@ -821,17 +821,17 @@ BOOST_AUTO_TEST_CASE(an_executor_of_another_type_can_be_used)
     static_assert(std::is_same_v<typed::executor_type, executor>);
     asio::io_context context;
     typed gate(context, 3);
-    int told = 0;
+    int completions = 0;
     const auto body = [&]() -> asio::awaitable<void, executor>
     {
         co_await gate.async_arrive_and_wait();
-        ++told;
+        ++completions;
     };
     asio::co_spawn(context, body(), rethrower{});
     asio::co_spawn(context, body(), rethrower{});
     context.poll();
-    BOOST_TEST(told == 0);
+    BOOST_TEST(completions == 0);
     gate.count_down();
     context.run();
-    BOOST_TEST(told == 2);
+    BOOST_TEST(completions == 2);
 }

@@ -237,8 +237,8 @@ BOOST_AUTO_TEST_CASE(a_handler_without_executor_receives_the_error_of_an_empty_g
     guard_type guard;
     // The error as a value: the thread sanitizer does not see how the standard library counts the
     // references to an exception.
-    auto told = guard.async_unlock(asio::as_tuple(asio::use_future));
-    BOOST_TEST((std::get<0>(told.get()) == errc::empty_guard));
+    auto result = guard.async_unlock(asio::as_tuple(asio::use_future));
+    BOOST_TEST((std::get<0>(result.get()) == errc::empty_guard));
 }
 
 BOOST_AUTO_TEST_CASE(fencing_tokens_rise)

@@ -489,12 +489,12 @@ BOOST_AUTO_TEST_CASE(the_body_runs_on_the_executor_of_the_handler)
         *s = 1;
         s.notify_all(changed);
     };
-    const std::function<void(std::exception_ptr)> told = [&](const std::exception_ptr&)
+    const std::function<void(std::exception_ptr)> on_completion = [&](const std::exception_ptr&)
     { where('t'); };
-    m.async_with(f, asio::bind_executor(own, told));
+    m.async_with(f, asio::bind_executor(own, on_completion));
     drain(context);
     BOOST_TEST(story == "ap");
-    m.async_with(set, asio::bind_executor(own, told));
+    m.async_with(set, asio::bind_executor(own, on_completion));
     drain(context);
     BOOST_TEST(story == "apctpbt");
 }
@@ -582,7 +582,7 @@ BOOST_AUTO_TEST_CASE(an_executor_of_another_type_can_be_used)
     asio::io_context context;
     typed m(context);
     auto changed = m.make_condition();
-    int told = 0;
+    int completions = 0;
     const auto work = [&](bool first) -> asio::awaitable<void, executor>
     {
         auto f = [&](typed::section& s) -> asio::awaitable<void, executor>
@@ -598,14 +598,14 @@ BOOST_AUTO_TEST_CASE(an_executor_of_another_type_can_be_used)
             }
         };
         co_await m.async_with(f);
-        ++told;
+        ++completions;
     };
     asio::co_spawn(context, work(true), rethrower{});
     context.poll();
-    BOOST_TEST(told == 0);
+    BOOST_TEST(completions == 0);
     asio::co_spawn(context, work(false), rethrower{});
     context.run();
-    BOOST_TEST(told == 2);
+    BOOST_TEST(completions == 2);
 }
 
 // --- observability ----------------------------------------------------------------------------

@@ -60,7 +60,7 @@ struct recorder
     }
 
     /// The records since the last call.
-    std::string told() { return std::exchange(text, {}); }
+    std::string take() { return std::exchange(text, {}); }
 
     std::string text;
     lock_event last;
@@ -264,15 +264,15 @@ TURNSTILE_TEST_BOTH_PATHS(a_watch_receives_each_grant_wait_and_release)
     BOOST_TEST((counts(*t.watch) == numbers{0, 0, 0}));
     attempt<guard_type> a, b;
     t.lock(a);
-    BOOST_TEST(t.record.told() == "orders +1\n");
+    BOOST_TEST(t.record.take() == "orders +1\n");
     t.lock(b);
-    BOOST_TEST(t.record.told() == "orders ?0\n");
+    BOOST_TEST(t.record.take() == "orders ?0\n");
     BOOST_TEST((counts(*t.watch) == numbers{1, 1, 0}));
     a.value().unlock();
-    BOOST_TEST(t.record.told() == "orders -1\norders +2\n");
+    BOOST_TEST(t.record.take() == "orders -1\norders +2\n");
     drain(t.context);
     b.value().unlock();
-    BOOST_TEST(t.record.told() == "orders -2\n");
+    BOOST_TEST(t.record.take() == "orders -2\n");
     BOOST_TEST((counts(*t.watch) == numbers{2, 1, 2}));
 }
 
@@ -280,11 +280,11 @@ BOOST_AUTO_TEST_CASE(a_watch_receives_synchronous_operations)
 {
     scene t(path::handler);
     auto held = t.orders.try_lock();
-    BOOST_TEST(t.record.told() == "orders +1\n");
+    BOOST_TEST(t.record.take() == "orders +1\n");
     BOOST_TEST(!t.orders.try_lock().has_value());
-    BOOST_TEST(t.record.told() == "");
+    BOOST_TEST(t.record.take() == "");
     held.reset();
-    BOOST_TEST(t.record.told() == "orders -1\n");
+    BOOST_TEST(t.record.take() == "orders -1\n");
     BOOST_TEST((counts(*t.watch) == numbers{1, 0, 1}));
 }
 
@@ -326,7 +326,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_cancelled_attempt_was_not_granted)
     a.cancel();
     drain(t.context);
     BOOST_TEST(a.state() == "aborted");
-    BOOST_TEST(t.record.told() == "orders +1\norders ?0\n");
+    BOOST_TEST(t.record.take() == "orders +1\norders ?0\n");
 }
 
 TURNSTILE_TEST_BOTH_PATHS(a_watched_semaphore)
@@ -338,9 +338,9 @@ TURNSTILE_TEST_BOTH_PATHS(a_watched_semaphore)
     attempt<permit_type> a, b;
     start(how, context, a, [&] { return s.async_acquire(3); });
     start(how, context, b, [&] { return s.async_acquire(4); });
-    BOOST_TEST(record.told() == "seats +3\nseats ?4\n");
+    BOOST_TEST(record.take() == "seats +3\nseats ?4\n");
     a.value().release();
-    BOOST_TEST(record.told() == "seats -3\nseats +4\n");
+    BOOST_TEST(record.take() == "seats -3\nseats +4\n");
     drain(context);
     BOOST_TEST((counts(*watch) == numbers{2, 1, 1}));
 }
@@ -352,19 +352,19 @@ BOOST_AUTO_TEST_CASE(a_watched_semaphore_grants_available_units_at_once)
     async_semaphore s(context, 1, "seats", std::make_shared<lock_watch>(record.hooks()));
     const auto here = [](auto f)
     { return asio::bind_immediate_executor(asio::system_executor(), std::move(f)); };
-    int told = 0;
-    s.async_acquire(here([&](error_code error, const permit_type&) { told += !error; }));
-    BOOST_TEST(told == 1);
-    BOOST_TEST(record.told() == "seats +1\nseats -1\n");
-    s.async_try_acquire_for(
-        1, 1h,
-        here([&](error_code, const std::optional<permit_type>& p) { told += p.has_value(); }));
-    BOOST_TEST(told == 2);
-    BOOST_TEST(record.told() == "seats +1\nseats -1\n");
+    int completions = 0;
+    s.async_acquire(here([&](error_code error, const permit_type&) { completions += !error; }));
+    BOOST_TEST(completions == 1);
+    BOOST_TEST(record.take() == "seats +1\nseats -1\n");
+    s.async_try_acquire_for(1, 1h,
+                            here([&](error_code, const std::optional<permit_type>& p)
+                                 { completions += p.has_value(); }));
+    BOOST_TEST(completions == 2);
+    BOOST_TEST(record.take() == "seats +1\nseats -1\n");
     const auto held = s.try_acquire();
-    s.async_acquire(here([&](error_code error, const permit_type&) { told += !error; }));
-    BOOST_TEST(told == 2);
-    BOOST_TEST(record.told() == "seats +1\nseats ?1\n");
+    s.async_acquire(here([&](error_code error, const permit_type&) { completions += !error; }));
+    BOOST_TEST(completions == 2);
+    BOOST_TEST(record.take() == "seats +1\nseats ?1\n");
 }
 
 TURNSTILE_TEST_BOTH_PATHS(a_watched_shared_mutex)
@@ -375,26 +375,26 @@ TURNSTILE_TEST_BOTH_PATHS(a_watched_shared_mutex)
     shared_mutex m(context, "room", watch);
     auto reader = m.try_lock_shared();
     auto upgradable = m.try_lock_upgrade();
-    BOOST_TEST(record.told() == "room +1\nroom +2\n");
+    BOOST_TEST(record.take() == "room +1\nroom +2\n");
     attempt<shared_mutex::guard_type> writer, upgraded;
     start(how, context, writer, [&] { return m.async_lock(); });
     start(how, context, upgraded, [&] { return m.async_upgrade(*upgradable); });
-    BOOST_TEST(record.told() == "room ?0\nroom ?0\n");
+    BOOST_TEST(record.take() == "room ?0\nroom ?0\n");
     reader.reset();
-    BOOST_TEST(record.told() == "room -1\nroom -2\nroom +3\n");
+    BOOST_TEST(record.take() == "room -1\nroom -2\nroom +3\n");
     drain(context);
 
     // A downgrade keeps the grant.
     auto reading = m.downgrade(std::move(upgraded.value()));
-    BOOST_TEST(record.told() == "");
+    BOOST_TEST(record.take() == "");
     BOOST_REQUIRE(m.snapshot().readers.size() == 1u);
     BOOST_TEST(m.snapshot().readers[0].number == 3u);
     reading.unlock();
-    BOOST_TEST(record.told() == "room -3\nroom +4\n");
+    BOOST_TEST(record.take() == "room -3\nroom +4\n");
     drain(context);
     BOOST_TEST(m.snapshot().holder.value_or(lock_holder()).number == 4u);
     writer.value().unlock();
-    BOOST_TEST(record.told() == "room -4\n");
+    BOOST_TEST(record.take() == "room -4\n");
     BOOST_TEST(!m.snapshot().holder.has_value());
 
     // An upgrade without a wait.
@@ -403,7 +403,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_watched_shared_mutex)
     start(how, context, at_once, [&] { return m.async_upgrade(*upgradable); });
     drain(context);
     at_once.value().unlock();
-    BOOST_TEST(record.told() == "room +5\nroom -5\nroom +6\nroom -6\n");
+    BOOST_TEST(record.take() == "room +5\nroom -5\nroom +6\nroom -6\n");
     BOOST_TEST((counts(*watch) == numbers{6, 2, 6}));
 }
 
@@ -424,14 +424,14 @@ TURNSTILE_TEST_BOTH_PATHS(an_upgrade_destroyed_with_its_context_holds_nothing)
     BOOST_TEST(!now.holder.has_value());
     BOOST_TEST(now.waiters.empty());
     BOOST_TEST(now.readers.size() == 1u);
-    BOOST_TEST(record.told() == "room +1\nroom +2\nroom ?0\nroom -2\n");
+    BOOST_TEST(record.take() == "room +1\nroom +2\nroom ?0\nroom -2\n");
     reader.reset();
-    record.told();
+    record.take();
 
     // The next upgrade releases its own upgradable lock, not the dropped one.
     auto next = m.try_lock_upgrade();
     start(how, context, upgraded, [&] { return m.async_upgrade(*next); });
-    BOOST_TEST(record.told() == "room +3\nroom -3\nroom +4\n");
+    BOOST_TEST(record.take() == "room +3\nroom -3\nroom +4\n");
 }
 
 TURNSTILE_TEST_BOTH_PATHS(a_watch_receives_grants_after_a_context_was_destroyed)
@@ -446,9 +446,9 @@ TURNSTILE_TEST_BOTH_PATHS(a_watch_receives_grants_after_a_context_was_destroyed)
         asio::io_context mortal;
         start(how, mortal, large, [&] { return s.async_acquire(2); });
         start(how, context, small, [&] { return s.async_acquire(1); });
-        BOOST_TEST(record.told() == "seats +2\nseats ?2\nseats ?1\n");
+        BOOST_TEST(record.take() == "seats +2\nseats ?2\nseats ?1\n");
     }
-    BOOST_TEST(record.told() == "seats +1\n");
+    BOOST_TEST(record.take() == "seats +1\n");
     drain(context);
     BOOST_TEST(small.state() == "done");
     BOOST_TEST((counts(*watch) == numbers{2, 2, 0}));

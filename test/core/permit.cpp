@@ -183,20 +183,20 @@ BOOST_AUTO_TEST_CASE(async_release_completes_on_the_associated_executor)
     scene t;
     permit_type first = t.take(3), second = t.take(3);
     asio::io_context other;
-    int told = 0;
-    first.async_release(asio::bind_executor(other, [&](error_code) { ++told; }));
+    int completions = 0;
+    first.async_release(asio::bind_executor(other, [&](error_code) { ++completions; }));
     // The units are released before the handler runs.
     BOOST_TEST(t.available() == 7);
-    second.async_release([&](error_code) { told += 10; });
-    BOOST_TEST(told == 0);
+    second.async_release([&](error_code) { completions += 10; });
+    BOOST_TEST(completions == 0);
     drain(t.context);
-    BOOST_TEST(told == 10);
+    BOOST_TEST(completions == 10);
     drain(other);
-    BOOST_TEST(told == 11);
+    BOOST_TEST(completions == 11);
     permit_type third = t.take(1);
-    third.async_release(
-        asio::bind_immediate_executor(asio::system_executor(), [&](error_code) { told += 100; }));
-    BOOST_TEST(told == 111);
+    third.async_release(asio::bind_immediate_executor(asio::system_executor(),
+                                                      [&](error_code) { completions += 100; }));
+    BOOST_TEST(completions == 111);
 }
 
 BOOST_AUTO_TEST_CASE(async_release_that_was_not_started_keeps_the_units)

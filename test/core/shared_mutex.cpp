@@ -464,20 +464,20 @@ BOOST_AUTO_TEST_CASE(a_handler_without_an_executor_runs_on_that_of_the_mutex)
 {
     scene t(path::handler);
     upgrade_guard guard = t.upgrader();
-    int told = 0;
+    int completions = 0;
     const auto count = [&](error_code error, const auto& got)
     {
         BOOST_TEST(!error);
         BOOST_TEST(got.owns_lock());
         BOOST_TEST(t.context.get_executor().running_in_this_thread());
-        ++told;
+        ++completions;
     };
     t.mutex.async_lock_shared(count);
     t.mutex.async_upgrade(guard, count);
     t.mutex.async_lock(count);
-    BOOST_TEST(told == 0);
+    BOOST_TEST(completions == 0);
     t.context.run();
-    BOOST_TEST(told == 3);
+    BOOST_TEST(completions == 3);
 }
 
 TURNSTILE_TEST_BOTH_PATHS(a_waiter_completes_on_its_strand)
@@ -503,7 +503,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_waiter_completes_on_its_strand)
 BOOST_AUTO_TEST_CASE(immediate_completions_use_the_immediate_executor)
 {
     scene t(path::handler);
-    int told = 0;
+    int completions = 0;
     read_guard reader;
     upgrade_guard upgrader;
     const auto here = [&](auto f)
@@ -512,28 +512,29 @@ BOOST_AUTO_TEST_CASE(immediate_completions_use_the_immediate_executor)
         [&](error_code, upgrade_guard g)
         {
             upgrader = std::move(g);
-            ++told;
+            ++completions;
         }));
-    BOOST_TEST(told == 1);
-    t.mutex.async_upgrade(upgrader, here([&](error_code error, write_guard) { told += !error; }));
-    BOOST_TEST(told == 2);
-    t.mutex.async_upgrade(
-        upgrader, here([&](error_code error, write_guard) { told += error == errc::empty_guard; }));
-    BOOST_TEST(told == 3);
+    BOOST_TEST(completions == 1);
+    t.mutex.async_upgrade(upgrader,
+                          here([&](error_code error, write_guard) { completions += !error; }));
+    BOOST_TEST(completions == 2);
+    t.mutex.async_upgrade(upgrader, here([&](error_code error, write_guard)
+                                         { completions += error == errc::empty_guard; }));
+    BOOST_TEST(completions == 3);
     t.mutex.async_lock_shared(here(
         [&](error_code, read_guard g)
         {
             reader = std::move(g);
-            ++told;
+            ++completions;
         }));
-    BOOST_TEST(told == 4);
-    t.mutex.async_try_lock(
-        here([&](error_code, const std::optional<write_guard>& g) { told += !g.has_value(); }));
-    BOOST_TEST(told == 5);
-    reader.async_unlock(here([&](error_code error) { told += !error; }));
-    BOOST_TEST(told == 6);
-    t.mutex.async_lock(here([&](error_code error, write_guard) { told += !error; }));
-    BOOST_TEST(told == 7);
+    BOOST_TEST(completions == 4);
+    t.mutex.async_try_lock(here([&](error_code, const std::optional<write_guard>& g)
+                                { completions += !g.has_value(); }));
+    BOOST_TEST(completions == 5);
+    reader.async_unlock(here([&](error_code error) { completions += !error; }));
+    BOOST_TEST(completions == 6);
+    t.mutex.async_lock(here([&](error_code error, write_guard) { completions += !error; }));
+    BOOST_TEST(completions == 7);
 }
 
 // --- tokens, flavours -------------------------------------------------------------------------
@@ -623,18 +624,18 @@ BOOST_AUTO_TEST_CASE(an_executor_of_another_type_can_be_used)
     static_assert(std::is_same_v<typed::executor_type, executor>);
     asio::io_context context;
     typed m(context);
-    int told = 0;
+    int completions = 0;
     const auto body = [&]() -> asio::awaitable<void, executor>
     {
         typed::upgrade_guard_type upgrader = co_await m.async_lock_upgrade();
         co_await asio::post(asio::deferred);
         const typed::guard_type writer = co_await m.async_upgrade(upgrader);
         co_await asio::post(asio::deferred);
-        ++told;
+        ++completions;
     };
     asio::co_spawn(context, body(), rethrower{});
     asio::co_spawn(context, body(), rethrower{});
     context.run();
-    BOOST_TEST(told == 2);
+    BOOST_TEST(completions == 2);
     BOOST_TEST(m.try_lock().has_value());
 }

@@ -70,16 +70,16 @@ TURNSTILE_TEST_BOTH_PATHS(no_new_reader_is_let_in_during_an_upgrade)
     scene t(how);
     read_guard held = t.reader();
     upgrade_guard guard = t.upgrader();
-    writing upgrade(t.told, 'u');
-    reading reader(t.told, 'r');
+    writing upgrade(t.completed, 'u');
+    reading reader(t.completed, 'r');
     t.upgrade(upgrade, guard);
     BOOST_TEST(!t.admits_readers());
     t.read(reader);
     BOOST_TEST(reader.state() == "waiting");
     release(t, held);
-    BOOST_TEST(t.told == "u");
+    BOOST_TEST(t.completed == "u");
     release(t, upgrade.value());
-    BOOST_TEST(t.told == "ur");
+    BOOST_TEST(t.completed == "ur");
 }
 
 TURNSTILE_TEST_BOTH_PATHS(an_upgrade_overtakes_waiting_writers)
@@ -87,13 +87,13 @@ TURNSTILE_TEST_BOTH_PATHS(an_upgrade_overtakes_waiting_writers)
     scene t(how);
     read_guard held = t.reader();
     upgrade_guard guard = t.upgrader();
-    writing writer(t.told, 'w'), upgrade(t.told, 'u');
+    writing writer(t.completed, 'w'), upgrade(t.completed, 'u');
     t.write(writer);
     t.upgrade(upgrade, guard);
     release(t, held);
-    BOOST_TEST(t.told == "u");
+    BOOST_TEST(t.completed == "u");
     release(t, upgrade.value());
-    BOOST_TEST(t.told == "uw");
+    BOOST_TEST(t.completed == "uw");
 }
 
 TURNSTILE_TEST_BOTH_PATHS(an_upgrade_overtakes_a_writer_that_waits_for_it)
@@ -141,8 +141,8 @@ TURNSTILE_TEST_BOTH_PATHS(when_an_upgrade_is_cancelled_the_readers_behind_go_on)
     scene t(how);
     const read_guard held = t.reader();
     upgrade_guard guard = t.upgrader();
-    writing upgrade(t.told, 'u'), writer(t.told, 'w');
-    reading a(t.told, 'a'), b(t.told, 'b'), c(t.told, 'c');
+    writing upgrade(t.completed, 'u'), writer(t.completed, 'w');
+    reading a(t.completed, 'a'), b(t.completed, 'b'), c(t.completed, 'c');
     t.upgrade(upgrade, guard);
     t.read(a);
     t.read(b);
@@ -150,7 +150,7 @@ TURNSTILE_TEST_BOTH_PATHS(when_an_upgrade_is_cancelled_the_readers_behind_go_on)
     t.read(c);
     upgrade.cancel();
     drain(t.context);
-    BOOST_TEST(t.told == "uab");
+    BOOST_TEST(t.completed == "uab");
     BOOST_TEST(writer.state() == "waiting");
     BOOST_TEST(c.state() == "waiting");
 }
@@ -351,8 +351,8 @@ TURNSTILE_TEST_BOTH_PATHS(a_writer_can_become_a_reader)
 {
     scene t(how);
     write_guard writer = t.writer();
-    reading a(t.told, 'a'), b(t.told, 'b'), late(t.told, 'l');
-    writing next(t.told, 'w');
+    reading a(t.completed, 'a'), b(t.completed, 'b'), late(t.completed, 'l');
+    writing next(t.completed, 'w');
     t.read(a);
     t.read(b);
     t.write(next);
@@ -361,12 +361,12 @@ TURNSTILE_TEST_BOTH_PATHS(a_writer_can_become_a_reader)
     BOOST_TEST(reader.owns_lock());
     BOOST_TEST(!writer.owns_lock());  // NOLINT(bugprone-use-after-move)
     drain(t.context);
-    BOOST_TEST(t.told == "ab");
+    BOOST_TEST(t.completed == "ab");
     release(t, a.value());
     release(t, b.value());
     BOOST_TEST(next.state() == "waiting");
     release(t, reader);
-    BOOST_TEST(t.told == "abw");
+    BOOST_TEST(t.completed == "abw");
 }
 
 TURNSTILE_TEST_BOTH_PATHS(no_writer_is_granted_during_a_downgrade)
@@ -384,28 +384,28 @@ TURNSTILE_TEST_BOTH_PATHS(an_upgradable_reader_can_become_a_reader)
 {
     scene t(how);
     upgrade_guard upgrader = t.upgrader();
-    preparing next(t.told, 'u');
-    writing writer(t.told, 'w');
+    preparing next(t.completed, 'u');
+    writing writer(t.completed, 'w');
     t.prepare(next);
     t.write(writer);
     read_guard reader = t.mutex.downgrade(std::move(upgrader));
     BOOST_TEST(reader.owns_lock());
     BOOST_TEST(!upgrader.owns_lock());  // NOLINT(bugprone-use-after-move)
     drain(t.context);
-    BOOST_TEST(t.told == "u");
+    BOOST_TEST(t.completed == "u");
     release(t, reader);
     BOOST_TEST(writer.state() == "waiting");
     release(t, next.value());
-    BOOST_TEST(t.told == "uw");
+    BOOST_TEST(t.completed == "uw");
 }
 
 TURNSTILE_TEST_BOTH_PATHS(a_writer_can_become_the_upgradable_reader)
 {
     scene t(how);
     write_guard writer = t.writer();
-    reading reader(t.told, 'r');
-    preparing other(t.told, 'o');
-    writing next(t.told, 'w'), again(t.told, 'a');
+    reading reader(t.completed, 'r');
+    preparing other(t.completed, 'o');
+    writing next(t.completed, 'w'), again(t.completed, 'a');
     t.read(reader);
     t.prepare(other);
     t.write(next);
@@ -413,14 +413,14 @@ TURNSTILE_TEST_BOTH_PATHS(a_writer_can_become_the_upgradable_reader)
     BOOST_TEST(upgrader.owns_lock());
     BOOST_TEST(!writer.owns_lock());  // NOLINT(bugprone-use-after-move)
     drain(t.context);
-    BOOST_TEST(t.told == "r");
+    BOOST_TEST(t.completed == "r");
     t.upgrade(again, upgrader);
     release(t, reader.value());
-    BOOST_TEST(t.told == "ra");
+    BOOST_TEST(t.completed == "ra");
     release(t, again.value());
-    BOOST_TEST(t.told == "rao");
+    BOOST_TEST(t.completed == "rao");
     release(t, other.value());
-    BOOST_TEST(t.told == "raow");
+    BOOST_TEST(t.completed == "raow");
 }
 
 BOOST_AUTO_TEST_CASE(a_downgrade_needs_a_guard_that_holds_this_mutex)

@@ -34,16 +34,16 @@ TURNSTILE_TEST_BOTH_PATHS(a_reader_does_not_overtake_a_waiting_writer)
 {
     scene t(how);
     read_guard held = t.reader();
-    writing writer(t.told, 'w');
-    reading reader(t.told, 'r');
+    writing writer(t.completed, 'w');
+    reading reader(t.completed, 'r');
     t.write(writer);
     t.read(reader);
     BOOST_TEST(reader.state() == "waiting");
     release(t, held);
-    BOOST_TEST(t.told == "w");
+    BOOST_TEST(t.completed == "w");
     BOOST_TEST(reader.state() == "waiting");
     release(t, writer.value());
-    BOOST_TEST(t.told == "wr");
+    BOOST_TEST(t.completed == "wr");
 }
 
 TURNSTILE_TEST_BOTH_PATHS(an_upgradable_reader_does_not_overtake_a_waiting_writer)
@@ -75,15 +75,15 @@ TURNSTILE_TEST_BOTH_PATHS(neighbouring_readers_are_let_in_together)
 {
     scene t(how);
     write_guard held = t.writer();
-    reading a(t.told, 'a'), b(t.told, 'b'), c(t.told, 'c'), late(t.told, 'l');
-    writing writer(t.told, 'w');
+    reading a(t.completed, 'a'), b(t.completed, 'b'), c(t.completed, 'c'), late(t.completed, 'l');
+    writing writer(t.completed, 'w');
     t.read(a);
     t.read(b);
     t.read(c);
     t.write(writer);
     t.read(late);
     release(t, held);
-    BOOST_TEST(t.told == "abc");
+    BOOST_TEST(t.completed == "abc");
     BOOST_TEST(writer.state() == "waiting");
     BOOST_TEST(late.state() == "waiting");
 }
@@ -92,14 +92,14 @@ TURNSTILE_TEST_BOTH_PATHS(readers_and_the_upgrader_among_them_are_let_in_togethe
 {
     scene t(how);
     write_guard held = t.writer();
-    reading a(t.told, 'a'), b(t.told, 'b');
-    preparing u(t.told, 'u'), v(t.told, 'v');
+    reading a(t.completed, 'a'), b(t.completed, 'b');
+    preparing u(t.completed, 'u'), v(t.completed, 'v');
     t.read(a);
     t.prepare(u);
     t.read(b);
     t.prepare(v);
     release(t, held);
-    BOOST_TEST(t.told == "aub");
+    BOOST_TEST(t.completed == "aub");
     BOOST_TEST(v.state() == "waiting");
 }
 
@@ -107,8 +107,8 @@ TURNSTILE_TEST_BOTH_PATHS(first_come_first_served)
 {
     scene t(how);
     write_guard held = t.writer();
-    writing first(t.told, '1'), second(t.told, '2'), third(t.told, '3');
-    reading a(t.told, 'a'), b(t.told, 'b');
+    writing first(t.completed, '1'), second(t.completed, '2'), third(t.completed, '3');
+    reading a(t.completed, 'a'), b(t.completed, 'b');
     t.write(first);
     t.read(a);
     t.write(second);
@@ -119,7 +119,7 @@ TURNSTILE_TEST_BOTH_PATHS(first_come_first_served)
     release(t, a.value());
     release(t, second.value());
     release(t, b.value());
-    BOOST_TEST(t.told == "1a2b3");
+    BOOST_TEST(t.completed == "1a2b3");
     release(t, third.value());
     BOOST_TEST(t.is_free());
 }
@@ -141,15 +141,15 @@ TURNSTILE_TEST_BOTH_PATHS(after_a_withdrawn_writer_the_readers_behind_it_are_ser
 {
     scene t(how);
     const read_guard held = t.reader();
-    writing writer(t.told, 'w');
-    reading a(t.told, 'a'), b(t.told, 'b');
+    writing writer(t.completed, 'w');
+    reading a(t.completed, 'a'), b(t.completed, 'b');
     t.write(writer);
     t.read(a);
     t.read(b);
     writer.cancel();
     drain(t.context);
     BOOST_TEST(writer.state() == "aborted");
-    BOOST_TEST(t.told == "wab");
+    BOOST_TEST(t.completed == "wab");
 }
 
 TURNSTILE_TEST_BOTH_PATHS(when_the_time_of_a_writer_is_up_the_readers_behind_go_on)

@@ -201,18 +201,18 @@ BOOST_AUTO_TEST_CASE(a_stop_request_in_the_handler_finds_nothing_to_do)
 {
     scene s;
     auto holder = s.hold();
-    bool told = false;
+    bool is_complete = false;
     s.mutex.async_lock(bind_stop_token(
         s.source.get_token(), asio::bind_executor(s.context.get_executor(),
                                                   [&](const error_code& error, const guard_type&)
                                                   {
-                                                      told = !error;
+                                                      is_complete = !error;
                                                       s.source.request_stop();
                                                   })));
     holder.unlock();
     // The completion, and no cancellation after it.
     BOOST_TEST(s.context.poll() == 1u);
-    BOOST_TEST(told);
+    BOOST_TEST(is_complete);
 }
 
 BOOST_AUTO_TEST_CASE(a_slot_is_free_again_when_the_handler_of_a_stoppable_operation_runs)
@@ -220,20 +220,20 @@ BOOST_AUTO_TEST_CASE(a_slot_is_free_again_when_the_handler_of_a_stoppable_operat
     scene s;
     auto holder = s.hold();
     asio::cancellation_signal signal;
-    bool told = false;
+    bool is_complete = false;
     s.mutex.async_lock(bind_stop_token(
         s.source.get_token(),
         asio::bind_cancellation_slot(
             signal.slot(), asio::bind_executor(s.context.get_executor(),
                                                [&](const error_code&, const guard_type&)
                                                {
-                                                   told = true;
+                                                   is_complete = true;
                                                    BOOST_TEST(!signal.slot().has_handler());
                                                }))));
     BOOST_TEST(signal.slot().has_handler());
     holder.unlock();
     drain(s.context);
-    BOOST_TEST(told);
+    BOOST_TEST(is_complete);
 }
 
 BOOST_AUTO_TEST_CASE(the_cancellation_and_the_handler_run_on_the_executor_of_the_handler)
@@ -261,13 +261,13 @@ BOOST_AUTO_TEST_CASE(a_handler_without_an_executor_is_cancelled_on_that_of_the_m
 {
     scene s;
     const auto holder = s.hold();
-    error_code told;
+    error_code result;
     s.mutex.async_lock(bind_stop_token(
-        s.source.get_token(), [&](const error_code& error, const guard_type&) { told = error; }));
+        s.source.get_token(), [&](const error_code& error, const guard_type&) { result = error; }));
     s.source.request_stop();
     // The cancellation, and the completion.
     BOOST_TEST(s.context.poll() == 2u);
-    BOOST_TEST(told == asio::error::operation_aborted);
+    BOOST_TEST(result == asio::error::operation_aborted);
 }
 
 BOOST_AUTO_TEST_CASE(the_memory_comes_from_the_allocator_of_the_handler)
@@ -275,17 +275,17 @@ BOOST_AUTO_TEST_CASE(the_memory_comes_from_the_allocator_of_the_handler)
     scene s;
     auto holder = s.hold();
     allocation_count count;
-    bool told = false;
+    bool is_complete = false;
     s.mutex.async_lock(bind_stop_token(
         s.source.get_token(),
         asio::bind_allocator(counting_allocator<void>(count),
                              asio::bind_executor(s.context.get_executor(),
                                                  [&](const error_code&, const guard_type&)
-                                                 { told = true; }))));
+                                                 { is_complete = true; }))));
     BOOST_TEST(count.allocations > 0u);
     holder.unlock();
     drain(s.context);
-    BOOST_TEST(told);
+    BOOST_TEST(is_complete);
     BOOST_TEST(count.live == 0u);
 }
 

@@ -197,25 +197,25 @@ BOOST_AUTO_TEST_CASE(transactions_notify_waiters)
 {
     scene<numbers> s;
     auto positive = s.guarded.make_condition("positive");
-    std::string told;
+    std::string completed;
     const auto take = change()
                           .require(&numbers::inherited, std::greater(), 0)
                           .wait_on(positive)
                           .add(&numbers::inherited, -1);
     for (const char name : {'a', 'b', 'c'})
         s.guarded.async_transact(take,
-                                 [&told, name](const std::exception_ptr& error, bool done)
+                                 [&completed, name](const std::exception_ptr& error, bool done)
                                  {
                                      BOOST_TEST(!error);
                                      BOOST_TEST(done);
-                                     told += name;
+                                     completed += name;
                                  });
     s.run();
-    BOOST_TEST(told == "");
+    BOOST_TEST(completed == "");
     const auto two = change().add(&numbers::inherited, 2);
     BOOST_TEST(s.transact(two.notify_one(positive)) == "done");
-    BOOST_TEST(told == "a");
+    BOOST_TEST(completed == "a");
     BOOST_TEST(s.transact(two.notify_all(positive)) == "done");
-    BOOST_TEST(told == "abc");
+    BOOST_TEST(completed == "abc");
     BOOST_TEST(s.look().inherited == 1);
 }

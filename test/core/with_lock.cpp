@@ -321,29 +321,29 @@ BOOST_AUTO_TEST_CASE(a_body_may_throw_anything)
 BOOST_AUTO_TEST_CASE(a_handler_is_called_after_the_release)
 {
     scene t(path::handler);
-    int told = 0;
+    int completions = 0;
     const auto check = [&](const std::exception_ptr&)
     {
         BOOST_TEST(!t.mutex.is_locked());
-        ++told;
+        ++completions;
     };
     const auto check_result = [&](const std::exception_ptr& failure, int) { check(failure); };
     t.call(t.pausing(), check);
     drain(t.context);
     t.let_go_on();
-    BOOST_TEST(told == 1);
+    BOOST_TEST(completions == 1);
     t.call([](guard_type&) -> asio::awaitable<int> { co_return 1; }, check_result);
     drain(t.context);
-    BOOST_TEST(told == 2);
+    BOOST_TEST(completions == 2);
     t.call_plain([](guard_type&) {}, check);
     drain(t.context);
-    BOOST_TEST(told == 3);
+    BOOST_TEST(completions == 3);
     t.call_plain([](guard_type&) { return 1; }, check_result);
     drain(t.context);
-    BOOST_TEST(told == 4);
+    BOOST_TEST(completions == 4);
     t.call_plain([](guard_type&) { throw 1; }, check);
     drain(t.context);
-    BOOST_TEST(told == 5);
+    BOOST_TEST(completions == 5);
 }
 
 TURNSTILE_TEST_BOTH_PATHS(the_lock_was_handed_on_before_the_section_completes)
@@ -352,9 +352,9 @@ TURNSTILE_TEST_BOTH_PATHS(the_lock_was_handed_on_before_the_section_completes)
     {
         scene t(how);
         guard_type held = *t.mutex.try_lock();
-        std::string told;
-        attempt<> a(told, 'a');
-        attempt<guard_type> next(told, 'n');
+        std::string completed;
+        attempt<> a(completed, 'a');
+        attempt<guard_type> next(completed, 'n');
         if (plain)
             t.run_plain(a, [](guard_type&) {});
         else
@@ -365,7 +365,7 @@ TURNSTILE_TEST_BOTH_PATHS(the_lock_was_handed_on_before_the_section_completes)
         // When a completes, the lock has already been granted to the next waiter, which cannot be cancelled
         // any more.
         t.context.restart();
-        while (!a.is_told() && t.context.poll_one() != 0)
+        while (!a.is_complete() && t.context.poll_one() != 0)
         {
         }
         BOOST_TEST(a.state() == "done");
@@ -379,10 +379,10 @@ TURNSTILE_TEST_BOTH_PATHS(the_lock_was_handed_on_before_the_section_completes)
 BOOST_AUTO_TEST_CASE(a_handler_that_throws_is_called_once)
 {
     scene t(path::handler);
-    int told = 0;
+    int completions = 0;
     const auto fail = [&](const std::exception_ptr&)
     {
-        ++told;
+        ++completions;
         throw 3;
     };
     const auto fail_result = [&](const std::exception_ptr& failure, int) { fail(failure); };
@@ -390,10 +390,10 @@ BOOST_AUTO_TEST_CASE(a_handler_that_throws_is_called_once)
     {
         t.context.restart();
         BOOST_CHECK_THROW(t.context.run(), int);
-        BOOST_TEST(told == times);
+        BOOST_TEST(completions == times);
         t.context.restart();
         t.context.run();
-        BOOST_TEST(told == times);
+        BOOST_TEST(completions == times);
         BOOST_TEST(!t.mutex.is_locked());
     };
     t.call_plain([](guard_type&) { return 1; }, fail_result);
@@ -454,10 +454,10 @@ BOOST_AUTO_TEST_CASE(the_body_runs_on_the_executor_of_the_handler)
         where('b');
     };
     const auto plain = [&](guard_type&) { where('c'); };
-    const auto told = [&](const std::exception_ptr&) { where('t'); };
+    const auto on_completion = [&](const std::exception_ptr&) { where('t'); };
     guard_type held = *mutex.try_lock();
-    with_lock(mutex, awaited, asio::bind_executor(own, told));
-    with_lock(mutex, plain, asio::bind_executor(own, told));
+    with_lock(mutex, awaited, asio::bind_executor(own, on_completion));
+    with_lock(mutex, plain, asio::bind_executor(own, on_completion));
     held.unlock();
     drain(context);
     BOOST_TEST(story == "a");
@@ -530,28 +530,29 @@ BOOST_AUTO_TEST_CASE(a_body_that_never_ran_is_destroyed)
 BOOST_AUTO_TEST_CASE(a_body_may_own_a_move_only_value)
 {
     scene t(path::handler);
-    int told = 0;
+    int results = 0;
     auto plain = [owned = std::make_unique<int>(3)](guard_type&) { return *owned; };
     auto awaited = [owned = std::make_unique<int>(4)](guard_type&) -> asio::awaitable<int>
     {
         co_await asio::post(asio::deferred);
         co_return *owned;
     };
-    const auto add = [&](const std::exception_ptr&, int result) { told = told * 10 + result; };
+    const auto add = [&](const std::exception_ptr&, int result)
+    { results = results * 10 + result; };
     with_lock(t.mutex, std::ref(plain), add);
     with_lock(t.mutex, std::ref(awaited), add);
     drain(t.context);
-    BOOST_TEST(told == 34);
+    BOOST_TEST(results == 34);
     auto again =
         [owned = std::make_unique<int>(5)](guard_type&) -> asio::awaitable<std::unique_ptr<int>>
     { co_return std::make_unique<int>(*owned); };
     const auto test = [&]() -> asio::awaitable<void>
     {
         const auto result = co_await with_lock(t.mutex, std::ref(again));
-        told = *result;
+        results = *result;
     };
     run(t.context, test());
-    BOOST_TEST(told == 5);
+    BOOST_TEST(results == 5);
 }
 
 BOOST_AUTO_TEST_CASE(a_body_may_change_itself)
@@ -624,7 +625,7 @@ BOOST_AUTO_TEST_CASE(each_token_can_be_used)
 BOOST_AUTO_TEST_CASE(sections_can_form_a_group)
 {
     scene t(path::handler);
-    bool told = false;
+    bool is_complete = false;
     const scene::body_int body = [&](guard_type&) -> asio::awaitable<int>
     {
         co_await t.go.async_wait();
@@ -634,7 +635,7 @@ BOOST_AUTO_TEST_CASE(sections_can_form_a_group)
         .async_wait(asio::experimental::wait_for_one(),
                     [&](auto order, const auto& first, int result, const auto& second, int)
                     {
-                        told = true;
+                        is_complete = true;
                         BOOST_TEST(order[0] == 0U);
                         BOOST_TEST(!first);
                         BOOST_TEST(result == 7);
@@ -642,7 +643,7 @@ BOOST_AUTO_TEST_CASE(sections_can_form_a_group)
                     });
     drain(t.context);
     t.let_go_on();
-    BOOST_TEST(told);
+    BOOST_TEST(is_complete);
     BOOST_TEST(!t.mutex.is_locked());
 }
 

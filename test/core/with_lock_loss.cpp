@@ -251,7 +251,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_section_completes_after_a_slow_release)
         t.context.restart();
         while (t.mutex.unlocks() == before)
         {
-            BOOST_TEST(!a.is_told());
+            BOOST_TEST(!a.is_complete());
             BOOST_REQUIRE(t.context.poll_one() != 0U);
         }
         drain(t.context);
@@ -278,7 +278,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_release_can_not_be_cancelled)
     BOOST_TEST(t.mutex.is_locked());
     a.cancel(asio::cancellation_type::terminal);
     drain(t.context);
-    BOOST_TEST(a.is_told());
+    BOOST_TEST(a.is_complete());
     BOOST_TEST(!t.mutex.is_locked());
     BOOST_TEST(t.mutex.unlocks() == 1);
 }

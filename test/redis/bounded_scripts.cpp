@@ -52,20 +52,20 @@ struct bounded : Scene
 
     /// Continues for as long as an answer says that there is more, and returns the number of scripts.
     template <class Continue>
-    int until_done(words told, Continue next)
+    int until_done(words answer, Continue next)
     {
         int scripts = 1;
-        for (look(); told[5] == "1" && scripts < 1000; ++scripts)
+        for (look(); answer[5] == "1" && scripts < 1000; ++scripts)
         {
-            told = next(told);
+            answer = next(answer);
             look();
         }
         BOOST_TEST(highest <= allowed);
         return scripts;
     }
-    int until_done(const words& told)
+    int until_done(const words& answer)
     {
-        return until_done(told, [this](const words&) { return this->nudge(""); });
+        return until_done(answer, [this](const words&) { return this->nudge(""); });
     }
 
     std::size_t highest = 0;
@@ -91,11 +91,11 @@ BOOST_AUTO_TEST_CASE(a_notification_reaches_the_live_waiter_behind_many_disconne
         std::string newest;
         const words first = scene.notify(which);
         const int scripts = scene.until_done(first,
-                                             [&](const words& told)
+                                             [&](const words& answer)
                                              {
                                                  // The client continues with the ticket of the first answer.
                                                  if (newest.empty())
-                                                     newest = told[4];
+                                                     newest = answer[4];
                                                  BOOST_TEST(newest != "0");
                                                  return scene.notify(which, newest);
                                              });
@@ -186,10 +186,10 @@ BOOST_FIXTURE_TEST_CASE(an_incomplete_notification_is_repeated_although_another_
     // The holder's lease expires. A client notifies another condition, which has many waiters.
     pass(5s);
     condition = "e";
-    const words told = notify("all");
-    BOOST_TEST(told[5] == "1");
-    BOOST_TEST_REQUIRE(told[4] != "0");
-    notify("all", told[4]);
+    const words answer = notify("all");
+    BOOST_TEST(answer[5] == "1");
+    BOOST_TEST_REQUIRE(answer[4] != "0");
+    notify("all", answer[4]);
     BOOST_TEST(condition_waiters().empty());
     until_done(nudge(""));
     BOOST_TEST(field("signalled a.2") == "e");
@@ -304,10 +304,10 @@ BOOST_FIXTURE_TEST_CASE(many_contributions_of_an_outdated_state_last_until_the_g
                         "a/" + std::to_string(i) + " 0 n c state"});
     pass(1s);
     begin_grace(60s);
-    const words told = acquire("b#1.1");
+    const words answer = acquire("b#1.1");
     look();
-    BOOST_TEST(told[3] == std::to_string(store.clock + 60'000'000) + ',' +
-                              std::to_string(store.clock + 60'000'000));
+    BOOST_TEST(answer[3] == std::to_string(store.clock + 60'000'000) + ',' +
+                                std::to_string(store.clock + 60'000'000));
     // The holder of the lock reconnects, and releases the lock long before the grace ends.
     keys = {"lock"};
     resync("c#0.1", "c#1.1", fence() + 1);
@@ -363,15 +363,15 @@ BOOST_FIXTURE_TEST_CASE(a_batch_of_locks_looks_at_no_more_than_one_lock, bounded
     }
     pass(5s);
     keys = all;
-    const words told = run("renew", renewals);
+    const words answer = run("renew", renewals);
     look();
     BOOST_TEST(highest <= bound);
     for (int i = 0; i < 100; ++i)
     {
         keys = {all[static_cast<std::size_t>(i)]};
-        BOOST_TEST(told[static_cast<std::size_t>(7 * i)] == "lost");
+        BOOST_TEST(answer[static_cast<std::size_t>(7 * i)] == "lost");
         BOOST_TEST((owner() == "a#1.1") == (i < 8));
-        BOOST_TEST((told[static_cast<std::size_t>(7 * i + 5)] == "1") == (i >= 8));
+        BOOST_TEST((answer[static_cast<std::size_t>(7 * i + 5)] == "1") == (i >= 8));
         until_done(nudge("a#1.1"));
         BOOST_TEST(owner() == "a#1.1");
     }

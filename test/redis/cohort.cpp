@@ -188,7 +188,7 @@ BOOST_AUTO_TEST_CASE(other_sessions_are_granted_the_lock_after_the_maximum_of_ha
     for (std::size_t i = 0; i < 4; ++i)
     {
         BOOST_TEST(ours[i]->result() == "held");
-        BOOST_TEST(!theirs[0]->is_told());
+        BOOST_TEST(!theirs[0]->is_complete());
         pass(*ours[i]);
         if (i < 3)
             BOOST_TEST(ours[i]->unlock() == error_code());
@@ -199,7 +199,7 @@ BOOST_AUTO_TEST_CASE(other_sessions_are_granted_the_lock_after_the_maximum_of_ha
     for (const auto& each : theirs)
     {
         BOOST_TEST(each->result() == "held");
-        BOOST_TEST(!ours[4]->is_told());
+        BOOST_TEST(!ours[4]->is_complete());
         pass(*each);
         BOOST_TEST(each->unlock() == error_code());
     }
@@ -245,11 +245,11 @@ BOOST_AUTO_TEST_CASE(tokens_rise_under_contention_of_two_sessions)
     BOOST_TEST(until(
         [&]
         {
-            const auto first_told = one.metrics();
-            const auto second_told = two.metrics();
-            return first_told.handed_over > 0U && second_told.handed_over > 0U &&
-                   first_told.acquires + first_told.handed_over + second_told.acquires +
-                           second_told.handed_over ==
+            const auto first_metrics = one.metrics();
+            const auto second_metrics = two.metrics();
+            return first_metrics.handed_over > 0U && second_metrics.handed_over > 0U &&
+                   first_metrics.acquires + first_metrics.handed_over + second_metrics.acquires +
+                           second_metrics.handed_over ==
                        sections;
         }));
 }
@@ -272,11 +272,11 @@ BOOST_AUTO_TEST_CASE(a_loss_in_the_middle_of_a_run_is_reported_and_the_next_one_
     const std::uint64_t connections = first.metrics().connections;
     BOOST_TEST(turnstile::test::kill_connections(server, "first") == 1);
     BOOST_TEST(until([&] { return first.metrics().connections > connections; }));
-    BOOST_TEST(until([&] { return ours[1]->is_told_of_loss(); }));
+    BOOST_TEST(until([&] { return ours[1]->knows_of_loss(); }));
     BOOST_TEST(!ours[1]->holds());
     BOOST_TEST(ours[1]->unlock() == make_error_code(turnstile::errc::lost));
     BOOST_TEST(until([&] { return view.queued() == 1; }));
-    BOOST_TEST(!ours[2]->is_told());
+    BOOST_TEST(!ours[2]->is_complete());
     BOOST_TEST(other->unlock() == error_code());
     BOOST_TEST(ours[2]->result() == "held");
     BOOST_TEST(ours[2]->fence() > other->fence());

@@ -73,9 +73,9 @@ BOOST_AUTO_TEST_CASE(commit_releases_the_lock_and_waits)
     BOOST_TEST(owner() == "d#1.1");
     acquire("a#1.3");
     const std::int64_t mine = fence();
-    const words told = commit("d#1.1", mine, "d#1.2");
-    BOOST_TEST(told[0] == "released");
-    BOOST_TEST(told[6] != "");
+    const words answer = commit("d#1.1", mine, "d#1.2");
+    BOOST_TEST(answer[0] == "released");
+    BOOST_TEST(answer[6] != "");
     BOOST_TEST(owner() == "a#1.3");
     TEST_WORDS(condition_waiters(), "a#1.2", "b#1.2", "c#1.2", "d#1.2");
     // A repeated commit changes nothing.
@@ -100,17 +100,17 @@ BOOST_AUTO_TEST_CASE(commit_writes_notifies_and_hands_the_lock_over)
 {
     keys.emplace_back("state");
     store.run(words{"HSET", "state", "old", "x", "kept", "y"});
-    const words told =
+    const words answer =
         commit("d#1.1", fence(), "", {condition, "one"}, {"new", "=", "old", "", "n", "=12"});
-    BOOST_TEST(told[0] == "released");
-    BOOST_TEST(told[6] == "");
+    BOOST_TEST(answer[0] == "released");
+    BOOST_TEST(answer[6] == "");
     const auto& state = *store.hash("state");
     BOOST_TEST(state.size() == 3U);
     BOOST_TEST(state.at("new") == "");
     BOOST_TEST(state.at("kept") == "y");
     BOOST_TEST(state.at("n") == "12");
     BOOST_TEST(owner() == "a#1.2");
-    TEST_WORDS(this->told(), "w:a#1 grant a#1.2");
+    TEST_WORDS(this->messages(), "w:a#1 grant a#1.2");
 }
 
 BOOST_AUTO_TEST_CASE(commit_notifies_others_before_it_waits)
@@ -153,13 +153,13 @@ BOOST_AUTO_TEST_CASE(late_commit_ends_an_expired_grant)
 BOOST_AUTO_TEST_CASE(notify_moves_the_first_waiter_to_the_end_of_the_queue)
 {
     acquire("d#1.5");
-    const words told = notify();
-    BOOST_TEST(told[0] == "ok");
-    BOOST_TEST(told[5] == "0");
+    const words answer = notify();
+    BOOST_TEST(answer[0] == "ok");
+    BOOST_TEST(answer[5] == "0");
     TEST_WORDS(queue(), "d#1.5", "a#1.2");
     TEST_WORDS(condition_waiters(), "b#1.2", "c#1.2");
     BOOST_TEST(is_marked("a#1.2"));
-    TEST_WORDS(this->told());
+    TEST_WORDS(this->messages());
 }
 
 BOOST_AUTO_TEST_CASE(notify_skips_disconnected_waiters)
@@ -191,7 +191,7 @@ BOOST_AUTO_TEST_CASE(notify_grants_a_free_lock)
     release("d#1.1", fence(), "s");
     notify();
     BOOST_TEST(owner() == "a#1.2");
-    TEST_WORDS(told(), "w:a#1 grant a#1.2");
+    TEST_WORDS(messages(), "w:a#1 grant a#1.2");
 }
 
 BOOST_AUTO_TEST_CASE(notify_ends_an_expired_grant)
@@ -323,11 +323,11 @@ BOOST_AUTO_TEST_CASE(end_wait_moves_a_waiter_without_a_notification)
 BOOST_AUTO_TEST_CASE(end_wait_is_granted_a_free_lock)
 {
     release("d#1.1", fence(), "s");
-    const words told = requeue("b#1.2", "b#1.2");
-    BOOST_TEST(told[0] == "own");
-    BOOST_TEST(told[6] == "1");
+    const words answer = requeue("b#1.2", "b#1.2");
+    BOOST_TEST(answer[0] == "own");
+    BOOST_TEST(answer[6] == "1");
     // Only the answer reports the grant.
-    TEST_WORDS(this->told());
+    TEST_WORDS(this->messages());
 }
 
 BOOST_AUTO_TEST_CASE(end_wait_finds_a_waiter_by_any_of_its_ids)
@@ -345,21 +345,21 @@ BOOST_AUTO_TEST_CASE(resync_reports_whether_a_waiter_was_notified)
         store.subscribers[connection] = 1;
     notify();
     requeue("b#1.2", "b#1.2");
-    words told = resync("a#1.2", "a#2.2");
-    BOOST_TEST(told[0] == "queued");
-    BOOST_TEST(told[6] == "");
-    told = resync("b#1.2", "b#2.2");
-    BOOST_TEST(told[0] == "queued");
-    BOOST_TEST(told[6] == "1");
+    words answer = resync("a#1.2", "a#2.2");
+    BOOST_TEST(answer[0] == "queued");
+    BOOST_TEST(answer[6] == "");
+    answer = resync("b#1.2", "b#2.2");
+    BOOST_TEST(answer[0] == "queued");
+    BOOST_TEST(answer[6] == "1");
     BOOST_TEST(resync("c#1.2", "c#2.2")[0] == "asleep");
     release("d#1.1", fence(), "s");
-    told = resync("a#2.2", "a#2.2");
-    BOOST_TEST(told[0] == "own");
-    BOOST_TEST(told[6] == "");
+    answer = resync("a#2.2", "a#2.2");
+    BOOST_TEST(answer[0] == "own");
+    BOOST_TEST(answer[6] == "");
     release("a#2.2", fence(), "s");
-    told = resync("b#2.2", "b#2.2");
-    BOOST_TEST(told[0] == "own");
-    BOOST_TEST(told[6] == "1");
+    answer = resync("b#2.2", "b#2.2");
+    BOOST_TEST(answer[0] == "own");
+    BOOST_TEST(answer[6] == "1");
 }
 
 BOOST_AUTO_TEST_CASE(end_wait_ends_an_expired_grant)

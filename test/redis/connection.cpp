@@ -124,10 +124,10 @@ BOOST_AUTO_TEST_CASE(commands_are_sent_without_delay_also_on_the_next_connection
 {
     const redis_server server;
     connection_scene scene(config::from_url(server.url()));
-    BOOST_REQUIRE(scene.until_told("c"));
+    BOOST_REQUIRE(scene.until_seen("c"));
     BOOST_TEST(has_no_delay(server.port()));
     BOOST_TEST(server.cli({"CLIENT", "KILL", "TYPE", "pubsub"}) == "1");
-    BOOST_REQUIRE(scene.until_told("cdc"));
+    BOOST_REQUIRE(scene.until_seen("cdc"));
     BOOST_TEST(has_no_delay(server.port()));
     scene.close();
 }
@@ -136,7 +136,7 @@ BOOST_AUTO_TEST_CASE(connects_over_tcp_and_knows_the_server)
 {
     const redis_server server;
     connection_scene scene(config::from_url(server.url()));
-    BOOST_REQUIRE(scene.until_told("c"));
+    BOOST_REQUIRE(scene.until_seen("c"));
     BOOST_TEST(scene.seen.server.run_id == server.run_id());
     BOOST_TEST(scene.seen.server.version == server.info("redis_version"));
     BOOST_TEST(scene.seen.incarnations.at(0) == 0U);
@@ -144,14 +144,14 @@ BOOST_AUTO_TEST_CASE(connects_over_tcp_and_knows_the_server)
     BOOST_TEST(scene.it->trouble() == "");
     BOOST_TEST(scene.ask({"PING"}).nodes.at(0).text == "PONG");
     scene.close();
-    BOOST_TEST(scene.seen.told == "c");
+    BOOST_TEST(scene.seen.calls == "c");
 }
 
 BOOST_AUTO_TEST_CASE(connects_over_a_unix_socket)
 {
     const redis_server server;
     connection_scene scene(config::from_url(server.unix_url()));
-    BOOST_REQUIRE(scene.until_told("c"));
+    BOOST_REQUIRE(scene.until_seen("c"));
     BOOST_TEST(scene.ask({"PING"}).nodes.at(0).text == "PONG");
     scene.close();
 }
@@ -160,7 +160,7 @@ BOOST_AUTO_TEST_CASE(the_connection_has_the_configured_name_and_database)
 {
     const redis_server server({"--databases", "4"});
     connection_scene scene(config::from_url(server.url() + "/3?client_name=tester"));
-    BOOST_REQUIRE(scene.until_told("c"));
+    BOOST_REQUIRE(scene.until_seen("c"));
     const std::string self = scene.ask({"CLIENT", "LIST"}).nodes.at(0).text;
     BOOST_TEST(self.find(" name=tester ") != std::string::npos);
     BOOST_TEST(self.find(" db=3 ") != std::string::npos);
@@ -173,7 +173,7 @@ BOOST_AUTO_TEST_CASE(authenticates_with_a_password)
     config settings = config::from_url(server.url());
     settings.password = "se/cret@1";
     connection_scene scene(settings);
-    BOOST_REQUIRE(scene.until_told("c"));
+    BOOST_REQUIRE(scene.until_seen("c"));
     scene.close();
     BOOST_TEST(scene.log.find("se/cret") == std::string::npos);
 }
@@ -182,7 +182,7 @@ BOOST_AUTO_TEST_CASE(loads_every_script)
 {
     const redis_server server;
     connection_scene scene(config::from_url(server.url()));
-    BOOST_REQUIRE(scene.until_told("c"));
+    BOOST_REQUIRE(scene.until_seen("c"));
     BOOST_REQUIRE(!turnstile::redis::detail::scripts().empty());
     for (const script& each : turnstile::redis::detail::scripts())
         BOOST_TEST(scene.ask({"SCRIPT", "EXISTS", std::string(each.sha1)}).nodes.at(1).integer == 1,
@@ -195,7 +195,7 @@ BOOST_AUTO_TEST_CASE(replies_of_every_kind_arrive_as_a_tree)
     const redis_server server;
     const own_script own(server, "return {7, 'text', {1, {}}, false, redis.status_reply('fine')}");
     connection_scene scene(config::from_url(server.url()));
-    BOOST_REQUIRE(scene.until_told("c"));
+    BOOST_REQUIRE(scene.until_seen("c"));
     const reply r = scene.run(own, {}, {});
     BOOST_TEST((r.result == reply::status::ok));
     std::string kinds;
@@ -216,7 +216,7 @@ BOOST_AUTO_TEST_CASE(keys_and_arguments_arrive_as_they_are)
     const redis_server server;
     const own_script own(server, "return {#KEYS, #ARGV, KEYS[2], ARGV[1]}");
     connection_scene scene(config::from_url(server.url()));
-    BOOST_REQUIRE(scene.until_told("c"));
+    BOOST_REQUIRE(scene.until_seen("c"));
     const std::string odd("a\0b\r\n$5 \xc3\xa4", 10);
     const reply r = scene.run(own, {"", odd}, {odd, "", "x"});
     BOOST_TEST(r.nodes.at(1).integer == 2);
@@ -231,13 +231,13 @@ BOOST_AUTO_TEST_CASE(an_error_of_the_server_does_not_end_the_connection)
     const redis_server server;
     const own_script own(server, "return redis.error_reply('ODD this is odd')");
     connection_scene scene(config::from_url(server.url()));
-    BOOST_REQUIRE(scene.until_told("c"));
+    BOOST_REQUIRE(scene.until_seen("c"));
     const reply r = scene.run(own, {}, {});
     BOOST_TEST((r.result == reply::status::error));
     BOOST_TEST(r.error == "ODD this is odd");
     BOOST_TEST((scene.ask({"GET"}).result == reply::status::error));
     BOOST_TEST((scene.ask({"PING"}).result == reply::status::ok));
-    BOOST_TEST(scene.seen.told == "c");
+    BOOST_TEST(scene.seen.calls == "c");
     scene.close();
 }
 
@@ -247,7 +247,7 @@ BOOST_AUTO_TEST_CASE(script_flush_is_not_noticed)
     const own_script own(server, "return 'here'");
     const own_script other(server, "return 'there'");
     connection_scene scene(config::from_url(server.url()));
-    BOOST_REQUIRE(scene.until_told("c"));
+    BOOST_REQUIRE(scene.until_seen("c"));
     server.run({"SCRIPT", "FLUSH"});
     server.run({"CONFIG", "RESETSTAT"});
 
@@ -272,7 +272,7 @@ BOOST_AUTO_TEST_CASE(a_script_that_cannot_be_loaded_is_an_error)
 {
     const redis_server server;
     connection_scene scene(config::from_url(server.url()));
-    BOOST_REQUIRE(scene.until_told("c"));
+    BOOST_REQUIRE(scene.until_seen("c"));
     const script wrong{"wrong", "this is no lua", "0123456789012345678901234567890123456789"};
     const reply r = scene.run(wrong, {}, {});
     BOOST_TEST((r.result == reply::status::error));
@@ -284,7 +284,7 @@ BOOST_AUTO_TEST_CASE(only_messages_for_the_own_channel_arrive)
 {
     const redis_server server;
     connection_scene scene(config::from_url(server.url()));
-    BOOST_REQUIRE(scene.until_told("c"));
+    BOOST_REQUIRE(scene.until_seen("c"));
     server.run({"PUBLISH", connection_scene::channel(1), "not for us"});
     server.run({"PUBLISH", connection_scene::channel(0), "for us"});
     BOOST_TEST(scene.until([&] { return !scene.seen.messages.empty(); }));
@@ -298,7 +298,7 @@ BOOST_AUTO_TEST_CASE(three_hundred_messages_arrive_while_commands_are_in_flight)
     const own_script own(server,
                          "for i = 1, 300 do redis.call('PUBLISH', ARGV[1], i) end return 300");
     connection_scene scene(config::from_url(server.url()));
-    BOOST_REQUIRE(scene.until_told("c"));
+    BOOST_REQUIRE(scene.until_seen("c"));
     int answers = 0;
     for (int i = 0; i < 4; ++i)
         scene.it->eval(own, {}, std::vector{connection_scene::channel(0)},
@@ -362,18 +362,18 @@ BOOST_AUTO_TEST_CASE(closing_fails_commands_in_flight_and_sends_nothing_more)
 {
     const redis_server server;
     connection_scene scene(config::from_url(server.url()));
-    BOOST_REQUIRE(scene.until_told("c"));
+    BOOST_REQUIRE(scene.until_seen("c"));
     server.pause();
-    std::string told;
+    std::string completed;
     scene.it->command(std::vector<std::string>{"PING"}, [&](const reply& r)
-                      { told += r.result == reply::status::unknown ? 'u' : '?'; });
-    scene.it->close([&] { told += 'c'; });
+                      { completed += r.result == reply::status::unknown ? 'u' : '?'; });
+    scene.it->close([&] { completed += 'c'; });
     scene.it->command(std::vector<std::string>{"PING"}, [&](const reply& r)
-                      { told += r.result == reply::status::unknown ? 'n' : '?'; });
-    BOOST_TEST(told == "");
+                      { completed += r.result == reply::status::unknown ? 'n' : '?'; });
+    BOOST_TEST(completed == "");
     scene.context->run_for(std::chrono::seconds{20});
-    BOOST_TEST(told == "nuc");
-    BOOST_TEST(scene.seen.told == "c");
+    BOOST_TEST(completed == "nuc");
+    BOOST_TEST(scene.seen.calls == "c");
 }
 
 BOOST_AUTO_TEST_CASE(closing_does_not_wait_for_a_name_server)
@@ -389,14 +389,14 @@ BOOST_AUTO_TEST_CASE(closing_does_not_wait_for_a_name_server)
     // The attempt to connect ends in the background.
     BOOST_TEST(scene.context->run_for(std::chrono::seconds{20}) < 100U);
     BOOST_TEST(scene.context->stopped());
-    BOOST_TEST(scene.seen.told == "");
+    BOOST_TEST(scene.seen.calls == "");
 }
 
 BOOST_AUTO_TEST_CASE(a_started_program_does_not_inherit_the_connection)
 {
     const redis_server server;
     connection_scene scene(config::from_url(server.url()));
-    BOOST_REQUIRE(scene.until_told("c"));
+    BOOST_REQUIRE(scene.until_seen("c"));
     const std::vector<int> found = sockets_to(server.port());
     BOOST_REQUIRE(found.size() == 1U);
     BOOST_TEST((::fcntl(found.front(), F_GETFD) & FD_CLOEXEC) != 0);
@@ -407,7 +407,7 @@ BOOST_AUTO_TEST_CASE(closing_ends_the_connection_although_a_copy_of_the_socket_e
 {
     const redis_server server;
     connection_scene scene(config::from_url(server.url()));
-    BOOST_REQUIRE(scene.until_told("c"));
+    BOOST_REQUIRE(scene.until_seen("c"));
     const std::vector<int> found = sockets_to(server.port());
     BOOST_REQUIRE(found.size() == 1U);
     const int copy = ::dup(found.front());
@@ -421,14 +421,14 @@ BOOST_AUTO_TEST_CASE(a_connection_can_be_destroyed_without_closing)
 {
     const redis_server server;
     connection_scene scene(config::from_url(server.url()));
-    BOOST_REQUIRE(scene.until_told("c"));
+    BOOST_REQUIRE(scene.until_seen("c"));
     int unknown = 0;
     scene.it->command(std::vector<std::string>{"PING"}, [&](const reply& r)
                       { unknown += r.result == reply::status::unknown ? 1 : 0; });
     scene.it.reset();
     scene.context->run_for(std::chrono::seconds{20});
     BOOST_TEST(scene.context->stopped());
-    BOOST_TEST(scene.seen.told == "c");
+    BOOST_TEST(scene.seen.calls == "c");
 }
 
 BOOST_AUTO_TEST_CASE(a_connection_may_outlive_its_context)
@@ -439,7 +439,7 @@ BOOST_AUTO_TEST_CASE(a_connection_may_outlive_its_context)
         connection_scene scene(config::from_url(server.url()));
         if (connected)
         {
-            BOOST_REQUIRE(scene.until_told("c"));
+            BOOST_REQUIRE(scene.until_seen("c"));
             scene.it->command(std::vector<std::string>{"PING"}, [](const reply&) {});
             scene.context->poll_one();
         }

@@ -50,9 +50,9 @@ BOOST_AUTO_TEST_CASE(a_killed_connection_is_replaced_by_the_next_incarnation)
 {
     const redis_server server;
     connection_scene scene(config::from_url(server.url()));
-    BOOST_REQUIRE(scene.until_told("c"));
+    BOOST_REQUIRE(scene.until_seen("c"));
     BOOST_TEST(kill_client(server) == "1");
-    BOOST_TEST(scene.until_told("cdc"));
+    BOOST_TEST(scene.until_seen("cdc"));
     BOOST_TEST(scene.seen.incarnations == (std::vector<std::uint64_t>{0, 1}));
     // The new connection subscribes to the new channel, and no longer to the old one.
     BOOST_TEST(server.cli({"PUBLISH", connection_scene::channel(0), "old"}) == "0");
@@ -66,10 +66,10 @@ BOOST_AUTO_TEST_CASE(client_kill_is_noticed_at_once)
 {
     const redis_server server;
     connection_scene scene(config::from_url(server.url() + "?lease=30min&health_check=10min"));
-    BOOST_REQUIRE(scene.until_told("c"));
+    BOOST_REQUIRE(scene.until_seen("c"));
     BOOST_TEST(kill_client(server) == "1");
     // The reconnect takes far less than the interval of the health check, so the client noticed the break at once.
-    BOOST_TEST(scene.until_told("cdc"));
+    BOOST_TEST(scene.until_seen("cdc"));
     scene.close();
 }
 
@@ -78,18 +78,18 @@ BOOST_AUTO_TEST_CASE(a_lost_reply_is_unknown_and_the_command_is_not_repeated)
     const redis_server server;
     tcp_proxy proxy(server.port());
     connection_scene scene(config::from_url(proxy.url()));
-    BOOST_REQUIRE(scene.until_told("c"));
+    BOOST_REQUIRE(scene.until_seen("c"));
     proxy.swallow(tcp_proxy::to_client);
 
-    std::string told;
+    std::string completed;
     for (const char* name : {"1", "2"})
         scene.it->command(words({"INCR", "counter"}),
                           [&, name](const reply& r)
                           {
                               BOOST_TEST((r.result == reply::status::unknown));
                               // The observer is notified before the handlers.
-                              BOOST_TEST(scene.seen.told == "cd");
-                              told += name;
+                              BOOST_TEST(scene.seen.calls == "cd");
+                              completed += name;
                           });
     // The server has executed both commands, but the client cannot know: both answers are lost.
     constexpr std::size_t answers = std::string_view(":1\r\n:2\r\n").size();
@@ -99,11 +99,11 @@ BOOST_AUTO_TEST_CASE(a_lost_reply_is_unknown_and_the_command_is_not_repeated)
             scene.context->run_for(1ms);
             return proxy.swallowed() >= answers && server.cli({"GET", "counter"}) == "2";
         }));
-    BOOST_TEST(told == "");
+    BOOST_TEST(completed == "");
     proxy.swallow(tcp_proxy::none);
     proxy.cut();
-    BOOST_TEST(scene.until_told("cdc"));
-    BOOST_TEST(told == "12");
+    BOOST_TEST(scene.until_seen("cdc"));
+    BOOST_TEST(completed == "12");
     BOOST_TEST(scene.ask({"GET", "counter"}).nodes.at(0).text == "2");
     scene.close();
 }
@@ -116,16 +116,16 @@ BOOST_AUTO_TEST_CASE(half_open_is_noticed_by_the_health_check)
         tcp_proxy proxy(server.port());
         connection_scene scene(
             config::from_url(proxy.url() + "?health_check=100ms&max_backoff=50ms"));
-        BOOST_REQUIRE(scene.until_told("c"));
+        BOOST_REQUIRE(scene.until_seen("c"));
         // A slow connection may already have been reported as disconnected.
-        const std::size_t before = scene.seen.told.size();
+        const std::size_t before = scene.seen.calls.size();
         proxy.swallow(which);
         // The health check is sent after its interval, and fails after its time-out.
         BOOST_TEST(scene.until([&] { return proxy.swallowed() > 0; }));
         BOOST_TEST(
-            scene.until([&] { return scene.seen.told.find('d', before) != std::string::npos; }));
+            scene.until([&] { return scene.seen.calls.find('d', before) != std::string::npos; }));
         proxy.mend();
-        BOOST_TEST(scene.until([&] { return scene.seen.told.ends_with('c'); }));
+        BOOST_TEST(scene.until([&] { return scene.seen.calls.ends_with('c'); }));
         scene.close();
     }
 }
@@ -136,11 +136,11 @@ BOOST_AUTO_TEST_CASE(a_server_that_does_not_answer_is_unreachable)
     tcp_proxy proxy(server.port());
     proxy.swallow(tcp_proxy::to_client);
     connection_scene scene(config::from_url(proxy.url() + "?health_check=100ms&max_backoff=50ms"));
-    BOOST_REQUIRE(scene.until_told("d"));
+    BOOST_REQUIRE(scene.until_seen("d"));
     BOOST_TEST(scene.it->trouble().find("does not answer") != std::string::npos,
                scene.it->trouble());
     proxy.mend();
-    BOOST_TEST(scene.until([&] { return scene.seen.told.ends_with('c'); }));
+    BOOST_TEST(scene.until([&] { return scene.seen.calls.ends_with('c'); }));
     scene.close();
 }
 
@@ -148,14 +148,14 @@ BOOST_AUTO_TEST_CASE(the_session_survives_a_stopped_server)
 {
     const redis_server server;
     connection_scene scene(config::from_url(server.url() + "?health_check=100ms&max_backoff=50ms"));
-    BOOST_REQUIRE(scene.until_told("c"));
+    BOOST_REQUIRE(scene.until_seen("c"));
     // A slow connection may already have been reported as disconnected.
-    const std::size_t before = scene.seen.told.size();
+    const std::size_t before = scene.seen.calls.size();
     server.pause();
     BOOST_TEST(
-        scene.until([&] { return scene.seen.told.find("dd", before) != std::string::npos; }));
+        scene.until([&] { return scene.seen.calls.find("dd", before) != std::string::npos; }));
     server.resume();
-    BOOST_TEST(scene.until([&] { return scene.seen.told.ends_with('c'); }));
+    BOOST_TEST(scene.until([&] { return scene.seen.calls.ends_with('c'); }));
     BOOST_TEST(scene.seen.incarnations.back() > 1U);
     scene.close();
 }
@@ -164,12 +164,12 @@ BOOST_AUTO_TEST_CASE(empty_memory_after_a_restart_shows_in_the_run_id)
 {
     redis_server server;
     connection_scene scene(config::from_url(server.url()));
-    BOOST_REQUIRE(scene.until_told("c"));
+    BOOST_REQUIRE(scene.until_seen("c"));
     const std::string before = scene.seen.server.run_id;
     server.kill();
     server.start();
     BOOST_TEST(scene.until([&] { return scene.seen.server.run_id != before; }));
-    BOOST_TEST(scene.seen.told.ends_with("dc"));
+    BOOST_TEST(scene.seen.calls.ends_with("dc"));
     BOOST_TEST(scene.seen.server.run_id == server.run_id());
     // The new server has the scripts, too.
     const auto& first = turnstile::redis::detail::scripts().front();
@@ -182,7 +182,7 @@ BOOST_AUTO_TEST_CASE(attempts_to_connect_back_off)
     const redis_server server;
     tcp_proxy proxy(server.port());
     connection_scene scene(config::from_url(proxy.url() + "?max_backoff=100ms"));
-    BOOST_REQUIRE(scene.until_told("c"));
+    BOOST_REQUIRE(scene.until_seen("c"));
     // After this time, the connection counts as one that worked.
     scene.context->run_for(150ms);
     proxy.refuse(true);
@@ -192,7 +192,7 @@ BOOST_AUTO_TEST_CASE(attempts_to_connect_back_off)
     BOOST_TEST(proxy.refused() <= 24U);
     BOOST_TEST(scene.until([&] { return proxy.refused() >= 2; }));
     proxy.refuse(false);
-    BOOST_TEST(scene.until([&] { return scene.seen.told.ends_with('c'); }));
+    BOOST_TEST(scene.until([&] { return scene.seen.calls.ends_with('c'); }));
     scene.close();
 }
 
@@ -209,8 +209,8 @@ BOOST_AUTO_TEST_CASE(repeated_disconnections_back_off)
         kills += kill_client(server) != "0" ? 1 : 0;
     }
     BOOST_TEST(kills > 0);
-    BOOST_TEST(std::count(scene.seen.told.begin(), scene.seen.told.end(), 'd') <= 20);
-    BOOST_TEST(scene.until([&] { return scene.seen.told.ends_with('c'); }));
+    BOOST_TEST(std::count(scene.seen.calls.begin(), scene.seen.calls.end(), 'd') <= 20);
+    BOOST_TEST(scene.until([&] { return scene.seen.calls.ends_with('c'); }));
     scene.close();
 }
 
@@ -218,7 +218,7 @@ BOOST_AUTO_TEST_CASE(kills_under_load_do_not_mix_up_replies)
 {
     const redis_server server;
     connection_scene scene(config::from_url(server.url() + "?max_backoff=10ms"));
-    BOOST_REQUIRE(scene.until_told("c"));
+    BOOST_REQUIRE(scene.until_seen("c"));
     int sent = 0;
     int echoed = 0;
     int unknown = 0;
@@ -265,7 +265,7 @@ BOOST_AUTO_TEST_CASE(a_forked_child_sends_nothing_and_the_parent_continues)
 {
     const redis_server server;
     connection_scene scene(config::from_url(server.url()));
-    BOOST_REQUIRE(scene.until_told("c"));
+    BOOST_REQUIRE(scene.until_seen("c"));
     server.run({"CONFIG", "RESETSTAT"});
 
     std::cout.flush();
@@ -289,7 +289,7 @@ BOOST_AUTO_TEST_CASE(a_forked_child_sends_nothing_and_the_parent_continues)
     BOOST_TEST(status == 0);
     BOOST_TEST((scene.ask({"PING"}).result == reply::status::ok));
     BOOST_TEST(server.cli({"GET", "counter"}) == "");
-    BOOST_TEST(scene.seen.told == "c");
+    BOOST_TEST(scene.seen.calls == "c");
     scene.close();
 }
 
@@ -299,7 +299,7 @@ BOOST_AUTO_TEST_CASE(a_forked_child_takes_no_answer_of_its_parent)
     for (const std::string& url : {server.url(), server.unix_url()})
     {
         connection_scene scene(config::from_url(url));
-        BOOST_REQUIRE(scene.until_told("c"));
+        BOOST_REQUIRE(scene.until_seen("c"));
         int to_parent[2];
         BOOST_REQUIRE(::pipe(to_parent) == 0);
 
@@ -322,7 +322,7 @@ BOOST_AUTO_TEST_CASE(a_forked_child_takes_no_answer_of_its_parent)
         for (int i = 0; i < 1000; ++i)
             BOOST_REQUIRE(scene.ask({"ECHO", std::to_string(i)}).nodes.at(0).text ==
                           std::to_string(i));
-        BOOST_TEST(scene.seen.told == "c");
+        BOOST_TEST(scene.seen.calls == "c");
         ::kill(child, SIGKILL);
         BOOST_TEST(::waitpid(child, nullptr, 0) == child);
         for (const int end : to_parent)

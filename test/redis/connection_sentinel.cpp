@@ -64,7 +64,7 @@ BOOST_AUTO_TEST_CASE(sentinel_leads_to_the_master_and_after_its_crash_to_the_rep
 {
     deployment d;
     connection_scene scene{config(d.url())};
-    BOOST_REQUIRE(scene.until_told("c"));
+    BOOST_REQUIRE(scene.until_seen("c"));
     BOOST_TEST(scene.seen.server.run_id == d.master.run_id());
     BOOST_TEST((scene.ask({"SET", "key", "value"}).result == connection_scene::reply::status::ok));
 
@@ -83,7 +83,7 @@ BOOST_AUTO_TEST_CASE(sentinel_that_does_not_know_the_master)
     const redis_server sentinel(master, "main");
     connection_scene scene{
         config("redis+sentinel://127.0.0.1:" + port_of(sentinel) + "/other?max_backoff=50ms")};
-    BOOST_TEST(scene.until_told("dd"));
+    BOOST_TEST(scene.until_seen("dd"));
     BOOST_TEST(scene.seen.last == make_error_code(errc::unreachable));
     const std::string text =
         "no sentinel reports the master 'other' (Sentinel at 127.0.0.1:" + port_of(sentinel) +
@@ -98,7 +98,7 @@ BOOST_AUTO_TEST_CASE(sentinels_that_cannot_be_reached)
     const turnstile::test::closed_port other;
     connection_scene scene{config("redis+sentinel://127.0.0.1:" + std::to_string(one.number()) +
                                   ",127.0.0.1:" + std::to_string(other.number()) + "/main")};
-    BOOST_TEST(scene.until_told("d"));
+    BOOST_TEST(scene.until_seen("d"));
     for (const auto* each : {&one, &other})
     {
         const std::string text = "127.0.0.1:" + std::to_string(each->number()) +
@@ -113,7 +113,7 @@ BOOST_AUTO_TEST_CASE(sentinel_of_a_master_that_cannot_be_reached)
     const turnstile::test::closed_port nobody;
     const redis_server sentinel(nobody.number(), "main", "");
     connection_scene scene{config("redis+sentinel://127.0.0.1:" + port_of(sentinel) + "/main")};
-    BOOST_TEST(scene.until_told("d"));
+    BOOST_TEST(scene.until_seen("d"));
     const std::string text =
         "the master at 127.0.0.1:" + std::to_string(nobody.number()) + ": Connection refused";
     BOOST_TEST(scene.it->trouble().find(text) != std::string::npos, scene.it->trouble());
@@ -125,7 +125,7 @@ BOOST_AUTO_TEST_CASE(sentinel_in_place_of_a_server)
     const redis_server master;
     const redis_server sentinel(master, "main");
     connection_scene scene{config("redis://127.0.0.1:" + port_of(sentinel))};
-    BOOST_TEST(scene.until_told("f"));
+    BOOST_TEST(scene.until_seen("f"));
     BOOST_TEST(scene.seen.last == make_error_code(errc::invalid_config));
     BOOST_TEST(scene.it->trouble().find("use redis+sentinel://") != std::string::npos,
                scene.it->trouble());
@@ -141,7 +141,7 @@ BOOST_AUTO_TEST_CASE(sentinel_that_requires_a_user_without_a_password)
     sentinel.run({"ACL", "SETUSER", "default", "resetpass", ">s3cr3t"});
     connection_scene scene{
         config("redis+sentinel://127.0.0.1:" + port_of(sentinel) + "/main?sentinel_user=watch")};
-    BOOST_TEST(scene.until_told("c"), scene.log);
+    BOOST_TEST(scene.until_seen("c"), scene.log);
     scene.close();
 }
 
@@ -160,7 +160,7 @@ BOOST_AUTO_TEST_CASE(sentinels_that_refuse_the_password)
                                           (all_refuse ? "" : "," + silent) +
                                           "/main?max_backoff=50ms&sentinel_password=" + password)};
             // A sentinel that is not reachable may accept the password.
-            BOOST_TEST(scene.until_told(all_refuse ? "ff" : "dd"), scene.log);
+            BOOST_TEST(scene.until_seen(all_refuse ? "ff" : "dd"), scene.log);
             BOOST_TEST(scene.seen.last ==
                        make_error_code(all_refuse ? errc::wrong_credentials : errc::unreachable));
             const std::string trouble = scene.it->trouble();

@@ -32,8 +32,8 @@ using turnstile::test::redis_server;
 /// Runs until an attempt to connect has failed, and expects this failure.
 void expect_failure(connection_scene& scene, errc code, const std::string& text)
 {
-    BOOST_REQUIRE(scene.until([&] { return !scene.seen.told.empty(); }));
-    BOOST_TEST(scene.seen.told == "f");
+    BOOST_REQUIRE(scene.until([&] { return !scene.seen.calls.empty(); }));
+    BOOST_TEST(scene.seen.calls == "f");
     BOOST_TEST(scene.seen.last == make_error_code(code));
     BOOST_TEST(scene.it->trouble().find(text) != std::string::npos, scene.it->trouble());
     BOOST_TEST(scene.log.find(text) != std::string::npos);
@@ -132,7 +132,7 @@ BOOST_AUTO_TEST_CASE(acl_wrong_password)
 
     // The connection keeps trying, and succeeds after the password has been corrected.
     server.run({"CONFIG", "SET", "requirepass", "s3cr3t"});
-    BOOST_TEST(scene.until_told("c"));
+    BOOST_TEST(scene.until_seen("c"));
     BOOST_TEST(scene.it->trouble() == "");
     scene.close();
 }
@@ -189,7 +189,7 @@ BOOST_AUTO_TEST_CASE(acl_user_with_the_minimal_permissions)
     settings.username = "app";
     settings.password = "pw";
     connection_scene scene(settings);
-    BOOST_TEST(scene.until_told("c"), scene.log);
+    BOOST_TEST(scene.until_seen("c"), scene.log);
     BOOST_TEST(scene.warnings == 0);
     scene.close();
 }
@@ -206,7 +206,7 @@ BOOST_AUTO_TEST_CASE(acl_user_of_a_deployment_with_sentinels)
     expect_failure(scene, errc::missing_permission,
                    "user 'app' may not run the command role; add +role");
     server.run({"ACL", "SETUSER", "app", "+role"});
-    BOOST_TEST(scene.until_told("c"), scene.log);
+    BOOST_TEST(scene.until_seen("c"), scene.log);
     scene.close();
 }
 
@@ -220,7 +220,7 @@ BOOST_AUTO_TEST_CASE(acl_user_of_some_keys_alone)
     settings.username = "app";
     settings.password = "pw";
     connection_scene scene(settings);
-    BOOST_TEST(scene.until_told("c"), scene.log);
+    BOOST_TEST(scene.until_seen("c"), scene.log);
     BOOST_TEST(scene.warnings == 1);
     BOOST_TEST(scene.log.find("add ~turnstile:*") != std::string::npos, scene.log);
     scene.close();
@@ -232,12 +232,12 @@ BOOST_AUTO_TEST_CASE(trouble_is_logged_once_per_cause)
     config settings = config::from_url(server.url() + "?max_backoff=10ms");
     settings.password = "wrong";
     connection_scene scene(settings);
-    BOOST_REQUIRE(scene.until_told("fffff"));
+    BOOST_REQUIRE(scene.until_seen("fffff"));
     BOOST_TEST(scene.errors == 1, scene.log);
     BOOST_TEST(scene.warnings == 0, scene.log);
     // The log that contains the failure also reports its end.
     server.run({"CONFIG", "SET", "requirepass", "wrong"});
-    BOOST_REQUIRE(scene.until_told("c"));
+    BOOST_REQUIRE(scene.until_seen("c"));
     BOOST_TEST(scene.warnings == 1, scene.log);
     BOOST_TEST(scene.errors == 1, scene.log);
     scene.close();
@@ -255,7 +255,7 @@ BOOST_AUTO_TEST_CASE(alternating_causes_are_logged_once_each)
         return turnstile::redis::user_credentials("default", "wrong");
     };
     connection_scene scene(settings);
-    BOOST_REQUIRE(scene.until_told("fdfdfd"));
+    BOOST_REQUIRE(scene.until_seen("fdfdfd"));
     BOOST_TEST(scene.errors == 1, scene.log);
     BOOST_TEST(scene.warnings == 1, scene.log);
     scene.close();
@@ -270,7 +270,7 @@ BOOST_AUTO_TEST_CASE(missing_credentials_are_logged_once_although_the_texts_diff
     settings.credentials = [&]() -> turnstile::redis::user_credentials
     { throw std::runtime_error("request " + std::to_string(++asked) + " failed"); };
     connection_scene scene(settings);
-    BOOST_REQUIRE(scene.until_told("dddd"));
+    BOOST_REQUIRE(scene.until_seen("dddd"));
     BOOST_TEST(scene.warnings == 1, scene.log);
     scene.close();
 }
@@ -289,7 +289,7 @@ BOOST_AUTO_TEST_CASE(credentials_are_requested_for_each_attempt)
         return turnstile::redis::user_credentials("default", password);
     };
     connection_scene scene(settings);
-    BOOST_REQUIRE(scene.until_told("c"));
+    BOOST_REQUIRE(scene.until_seen("c"));
     BOOST_TEST(asked == 1U);
     server.run({"CONFIG", "SET", "requirepass", "second"});
     // An established connection is not affected.
@@ -298,8 +298,8 @@ BOOST_AUTO_TEST_CASE(credentials_are_requested_for_each_attempt)
                                               {"CLIENT", "KILL", "TYPE", "pubsub"}) == "1");
     // The connection breaks. The next attempt fails with a temporary error, the second one with a permanent error, and
     // then the password is right.
-    BOOST_TEST(scene.until_told("cddfc"));
-    BOOST_TEST(scene.seen.told == "cddfc");
+    BOOST_TEST(scene.until_seen("cddfc"));
+    BOOST_TEST(scene.seen.calls == "cddfc");
     BOOST_TEST(asked == 4U);
     BOOST_TEST(scene.log.find("the credentials are not available: the vault is sealed") !=
                    std::string::npos,
@@ -320,7 +320,7 @@ BOOST_AUTO_TEST_CASE(credentials_may_throw_an_object_of_any_type)
         return turnstile::redis::user_credentials();
     };
     connection_scene scene(settings);
-    BOOST_TEST(scene.until_told("dc"));
+    BOOST_TEST(scene.until_seen("dc"));
     BOOST_TEST(scene.log.find("an exception that is no std::exception") != std::string::npos,
                scene.log);
     scene.close();
@@ -418,7 +418,7 @@ BOOST_AUTO_TEST_CASE(a_server_that_does_not_know_hello)
     settings.sentinel_password = "s3cr3t";
     settings.password.clear();
     connection_scene scene(settings);
-    BOOST_TEST(scene.until_told("d"));
+    BOOST_TEST(scene.until_seen("d"));
     BOOST_TEST(scene.log.find("unknown command `HELLO`") != std::string::npos);
     BOOST_TEST(scene.log.find("s3cr3t") == std::string::npos);
     scene.close();
@@ -477,8 +477,8 @@ BOOST_AUTO_TEST_CASE(the_client_waits_for_a_server_that_loads_its_data)
                                        : std::string("-LOADING Redis is loading\r\n");
         });
     connection_scene scene(config::from_url(server.url()));
-    BOOST_TEST(scene.until_told("ddd"));
-    BOOST_TEST(scene.seen.told == "ddd");
+    BOOST_TEST(scene.until_seen("ddd"));
+    BOOST_TEST(scene.seen.calls == "ddd");
     BOOST_TEST(scene.seen.last == make_error_code(errc::unreachable));
     BOOST_TEST(scene.it->trouble().find("LOADING") != std::string::npos);
     BOOST_TEST(greetings >= 3);
@@ -490,7 +490,7 @@ BOOST_AUTO_TEST_CASE(a_server_of_another_protocol_is_unreachable)
     const fake_server server([](const std::vector<std::string>&)
                              { return "HTTP/1.1 400 Bad Request\r\n\r\n"; });
     connection_scene scene(config::from_url(server.url()));
-    BOOST_TEST(scene.until_told("dd"));
+    BOOST_TEST(scene.until_seen("dd"));
     BOOST_TEST(scene.seen.last == make_error_code(errc::unreachable));
     scene.close();
 }
@@ -499,7 +499,7 @@ BOOST_AUTO_TEST_CASE(a_server_that_does_not_answer_is_unreachable)
 {
     const fake_server server([](const std::vector<std::string>&) { return ""; });
     connection_scene scene(config::from_url(server.url() + "?health_check=50ms"));
-    BOOST_TEST(scene.until_told("d"));
+    BOOST_TEST(scene.until_seen("d"));
     BOOST_TEST(scene.seen.last == make_error_code(errc::unreachable));
     scene.close();
 }
@@ -510,7 +510,7 @@ BOOST_AUTO_TEST_CASE(a_server_that_sends_no_answers_is_unreachable)
                              { return ">2\r\n+hello\r\n+you\r\n"; });
     // Each of the frequent health checks receives something.
     connection_scene scene(config(server.url() + "?health_check=200ms&connect_timeout=200ms"));
-    BOOST_TEST(scene.until_told("d"));
+    BOOST_TEST(scene.until_seen("d"));
     BOOST_TEST(scene.it->trouble().find("does not answer") != std::string::npos,
                scene.it->trouble());
     scene.close();
@@ -521,12 +521,12 @@ BOOST_AUTO_TEST_CASE(a_connection_succeeds_as_soon_as_the_server_runs)
     redis_server server;
     server.stop();
     connection_scene scene(config::from_url(server.url() + "?max_backoff=50ms"));
-    BOOST_TEST(scene.until_told("ddd"));
+    BOOST_TEST(scene.until_seen("ddd"));
     BOOST_TEST(scene.seen.last == make_error_code(errc::unreachable));
     BOOST_TEST(scene.it->trouble().starts_with(server.url() + ": "));
     BOOST_TEST((scene.ask({"PING"}).result == connection_scene::reply::status::unknown));
     server.start();
-    BOOST_TEST(scene.until_told("c"));
+    BOOST_TEST(scene.until_seen("c"));
     scene.close();
 }
 
@@ -536,7 +536,7 @@ BOOST_DATA_TEST_CASE(an_evicting_memory_policy_is_reported,
     const std::string policy = sample;
     const redis_server server({"--maxmemory-policy", policy});
     connection_scene scene(config::from_url(server.url()));
-    BOOST_REQUIRE(scene.until_told("c"));
+    BOOST_REQUIRE(scene.until_seen("c"));
     const bool warned = scene.log.find("maxmemory-policy is " + policy) != std::string::npos;
     BOOST_TEST(warned == (policy != "noeviction"));
     BOOST_TEST(scene.warnings == (policy != "noeviction" ? 1 : 0));

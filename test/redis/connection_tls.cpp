@@ -141,10 +141,10 @@ std::string asked_name(const std::string& host, const std::string& options = "")
     name_catcher server;
     connection_scene scene{
         config("rediss://" + host + ":" + server.port() + "?verify=no" + options)};
-    auto told = server.name();
-    BOOST_TEST(scene.until([&] { return told.wait_for(0s) == std::future_status::ready; }));
+    auto name = server.name();
+    BOOST_TEST(scene.until([&] { return name.wait_for(0s) == std::future_status::ready; }));
     scene.close();
-    return told.get();
+    return name.get();
 }
 
 /// Expects that each attempt to connect fails because of the certificate, before the set-up.
@@ -152,7 +152,7 @@ void expect_mistrust(const std::string& url, const std::string& remedy,
                      errc code = errc::untrusted_certificate)
 {
     connection_scene scene{config(url)};
-    BOOST_TEST(scene.until_told("ff"));
+    BOOST_TEST(scene.until_seen("ff"));
     BOOST_TEST(scene.seen.last == make_error_code(code));
     BOOST_TEST(scene.it->trouble().find(remedy) != std::string::npos, scene.it->trouble());
     BOOST_TEST_MESSAGE(scene.it->trouble());
@@ -166,10 +166,10 @@ BOOST_AUTO_TEST_CASE(tls_with_a_certificate_that_is_trusted)
     const secure_server secure;
     connection_scene scene{
         config(secure.url("localhost", "ca_file=" + secure.files.certificate()))};
-    BOOST_REQUIRE(scene.until_told("c"));
+    BOOST_REQUIRE(scene.until_seen("c"));
     BOOST_TEST(scene.ask({"PING"}).nodes.at(0).text == "PONG");
     BOOST_TEST(secure.server.cli({"CLIENT", "KILL", "TYPE", "pubsub"}) == "1");
-    BOOST_TEST(scene.until_told("cdc"));
+    BOOST_TEST(scene.until_seen("cdc"));
     scene.close();
 }
 
@@ -195,7 +195,7 @@ BOOST_AUTO_TEST_CASE(tls_without_verification)
 {
     const secure_server secure;
     connection_scene scene{config(secure.url("127.0.0.1", "verify=no"))};
-    BOOST_TEST(scene.until_told("c"));
+    BOOST_TEST(scene.until_seen("c"));
     scene.close();
 }
 
@@ -205,7 +205,7 @@ BOOST_AUTO_TEST_CASE(tls_to_a_server_that_talks_plainly)
     // The server answers the handshake as if it were a command, or waits for the rest of it.
     connection_scene scene{config("rediss://localhost:" + std::to_string(server.port()) +
                                   "?verify=no&connect_timeout=500ms")};
-    BOOST_TEST(scene.until([&] { return scene.seen.told.size() > 1; }));
+    BOOST_TEST(scene.until([&] { return scene.seen.calls.size() > 1; }));
     BOOST_TEST(scene.it->trouble().find("redis:// instead of rediss://") != std::string::npos,
                scene.it->trouble());
     BOOST_TEST_MESSAGE(scene.it->trouble());
@@ -216,7 +216,7 @@ BOOST_AUTO_TEST_CASE(plain_text_to_a_server_that_talks_tls)
 {
     const secure_server secure;
     connection_scene scene{config("redis://localhost:" + secure.port)};
-    BOOST_TEST(scene.until_told("dd"));
+    BOOST_TEST(scene.until_seen("dd"));
     BOOST_TEST(scene.seen.last == make_error_code(errc::unreachable));
     BOOST_TEST(scene.it->trouble().find("rediss:// instead of redis://") != std::string::npos,
                scene.it->trouble());
@@ -234,7 +234,7 @@ BOOST_AUTO_TEST_CASE(tls_with_a_certificate_of_the_client)
                           trusted + "&cert_file=" + of.certificate() + "&key_file=" + of.key());
     };
     connection_scene scene{config(presenting(secure.files))};
-    BOOST_TEST(scene.until_told("c"), scene.log);
+    BOOST_TEST(scene.until_seen("c"), scene.log);
     scene.close();
 
     expect_mistrust(secure.url("localhost", trusted), "give cert_file and key_file");
@@ -295,7 +295,7 @@ BOOST_AUTO_TEST_CASE(tls_with_a_name_instead_of_that_of_the_host)
     const secure_server secure;
     const std::string trusted = "ca_file=" + secure.files.certificate();
     connection_scene scene{config(secure.url("127.0.0.1", trusted + "&tls_name=localhost"))};
-    BOOST_TEST(scene.until_told("c"));
+    BOOST_TEST(scene.until_seen("c"));
     scene.close();
     expect_mistrust(secure.url("localhost", trusted + "&tls_name=db.example"), "tls_name");
 }
@@ -313,7 +313,7 @@ BOOST_AUTO_TEST_CASE(tls_with_the_certificate_of_the_master_that_the_sentinel_na
 {
     const secure_deployment d("DNS:localhost,IP:127.0.0.1");
     connection_scene scene{config(d.url("localhost"))};
-    BOOST_TEST(scene.until_told("c"));
+    BOOST_TEST(scene.until_seen("c"));
     BOOST_TEST(scene.seen.server.run_id == d.master.run_id());
     scene.close();
 }
@@ -324,7 +324,7 @@ BOOST_AUTO_TEST_CASE(tls_with_the_certificate_of_another_master)
     const secure_deployment d("DNS:localhost");
     expect_mistrust(d.url("localhost"), "the server's certificate is not for 127.0.0.1");
     connection_scene scene{config(d.url("localhost", "&tls_name=localhost"))};
-    BOOST_TEST(scene.until_told("c"));
+    BOOST_TEST(scene.until_seen("c"));
     scene.close();
 }
 
@@ -337,7 +337,7 @@ BOOST_AUTO_TEST_CASE(tls_with_the_certificate_of_another_sentinel)
     const turnstile::test::closed_port nobody;
     const std::string other = "127.0.0.1:" + std::to_string(nobody.number());
     connection_scene scene{config(d.url(other + ",localhost"))};
-    BOOST_TEST(scene.until_told("dd"), scene.log);
+    BOOST_TEST(scene.until_seen("dd"), scene.log);
     BOOST_TEST(scene.it->trouble().find("not for localhost") != std::string::npos,
                scene.it->trouble());
     scene.close();
@@ -349,6 +349,6 @@ BOOST_AUTO_TEST_CASE(tls_with_the_certificate_of_the_second_sentinel)
     const turnstile::test::closed_port nobody;
     const std::string other = "127.0.0.2:" + std::to_string(nobody.number());
     connection_scene scene{config(d.url(other + ",localhost"))};
-    BOOST_TEST(scene.until_told("c"), scene.log);
+    BOOST_TEST(scene.until_seen("c"), scene.log);
     scene.close();
 }

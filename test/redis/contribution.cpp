@@ -312,15 +312,15 @@ BOOST_AUTO_TEST_CASE(closing_a_session_undoes_its_contributions)
     monitor its_room(expiring, "room");
     auto its_gone = its_room.make_condition(reader_gone);
     redis::contribution mine;
-    bool is_told = false;
+    bool is_lost = false;
     run(
         [&]() -> task
         {
             co_await its_room.async_with(
                 [&](section& s) { mine = s.contribute(&reading_room::readers, 1, its_gone); });
-            mine.lost().assign([&](asio::cancellation_type) { is_told = true; });
+            mine.lost().assign([&](asio::cancellation_type) { is_lost = true; });
             co_await expiring.async_close(asio::deferred);
-            co_await until_so([&] { return is_told; });
+            co_await until_so([&] { return is_lost; });
         });
     BOOST_TEST(!mine.valid());
     BOOST_TEST(readers() == "0");

@@ -51,17 +51,17 @@ struct contribution_scene : script_scene
     words keep_one(const std::string& record, const std::string& span = "15000")
     {
         const words before = std::exchange(keys, {"lock"});
-        const words told = renew_contribution(record, span);
+        const words answer = renew_contribution(record, span);
         keys = before;
-        return told;
+        return answer;
     }
 
     words nudge_one(const std::string& id)
     {
         const words before = std::exchange(keys, {"lock"});
-        const words told = nudge(id);
+        const words answer = nudge(id);
         keys = before;
-        return told;
+        return answer;
     }
 
     [[nodiscard]] std::string number() const
@@ -73,11 +73,11 @@ struct contribution_scene : script_scene
     [[nodiscard]] words bound() const { return members("lock{bound}"); }
 
     /// The time until the next contribution expires, according to an answer.
-    [[nodiscard]] std::int64_t lapses_in(const words& told) const
+    [[nodiscard]] std::int64_t lapses_in(const words& answer) const
     {
-        const std::size_t comma = told[3].find(',');
+        const std::size_t comma = answer[3].find(',');
         BOOST_TEST_REQUIRE(comma != std::string::npos);
-        return std::stoll(told[3].substr(comma + 1)) - store.clock;
+        return std::stoll(answer[3].substr(comma + 1)) - store.clock;
     }
 
     const std::string mine = "a/1 -1 n c state";
@@ -90,9 +90,9 @@ BOOST_FIXTURE_TEST_SUITE(redis_contribution_scripts, contribution_scene)
 
 BOOST_AUTO_TEST_CASE(a_contribution_is_made_with_the_commit)
 {
-    const words told = contribute("a#1.1", mine, "1");
-    BOOST_TEST(told[0] == "released");
-    BOOST_TEST(lapses_in(told) == 15'000'000);
+    const words answer = contribute("a#1.1", mine, "1");
+    BOOST_TEST(answer[0] == "released");
+    BOOST_TEST(lapses_in(answer) == 15'000'000);
     BOOST_TEST(number() == "1");
     BOOST_TEST(bound() == words{mine}, boost::test_tools::per_element());
     BOOST_TEST(field("flags") == "cb");
@@ -173,8 +173,8 @@ BOOST_AUTO_TEST_CASE(a_waiter_learns_when_to_nudge_and_is_notified)
     BOOST_TEST(lapses_in(nudge_one("c#1.2")) == 5'000'000);
     BOOST_TEST(condition_waiters().size() == 2U);
     pass(5s);
-    const words told = nudge_one("c#1.2");
-    BOOST_TEST(told[0] == "own");
+    const words answer = nudge_one("c#1.2");
+    BOOST_TEST(answer[0] == "own");
     BOOST_TEST(number() == "0");
     BOOST_TEST(queue() == words{"d#1.2"}, boost::test_tools::per_element());
     BOOST_TEST(fetch("c#1.2", fence())[6] == "1:n1:0");
@@ -232,9 +232,10 @@ BOOST_AUTO_TEST_CASE(renew_contributions_renews_a_contribution)
 {
     contribute("a#1.1", mine, "1");
     pass(10s);
-    words told = keep_one(mine);
-    BOOST_TEST(told[0] == "own");
-    BOOST_TEST(told[3].substr(0, told[3].find(',')) == std::to_string(store.clock + 15'000'000));
+    words answer = keep_one(mine);
+    BOOST_TEST(answer[0] == "own");
+    BOOST_TEST(answer[3].substr(0, answer[3].find(',')) ==
+               std::to_string(store.clock + 15'000'000));
     pass(10s);
     BOOST_TEST(acquire("b#1.1")[6] == "1:n1:1");
     BOOST_TEST(keep_one(mine)[0] == "own");
@@ -256,11 +257,11 @@ BOOST_AUTO_TEST_CASE(renew_contributions_renews_contributions_of_several_locks)
     store.run(words{"HSET", "state2", "n", "0"});
     contribute("a#1.2", "a/2 -1 n c state2", "1");
     keys = {"lock", "lock2"};
-    const words told = run("contributions", {"w:", mine, "15000", lease, claim, idle,
-                                             "a/2 -1 n c state2", "0", lease, claim, idle});
-    BOOST_TEST(told.size() == 14U);
-    BOOST_TEST(told[0] == "own");
-    BOOST_TEST(told[7] == "own");
+    const words answer = run("contributions", {"w:", mine, "15000", lease, claim, idle,
+                                               "a/2 -1 n c state2", "0", lease, claim, idle});
+    BOOST_TEST(answer.size() == 14U);
+    BOOST_TEST(answer[0] == "own");
+    BOOST_TEST(answer[7] == "own");
     BOOST_TEST(number() == "1");
     BOOST_TEST(store.hash("state2")->at("n") == "0");
 }
@@ -421,11 +422,11 @@ BOOST_AUTO_TEST_CASE(a_contribution_to_a_spoiled_field_is_kept_until_it_can_be_u
         scene.store.run(damage);
         scene.pass(16s);
         // The answer names the field. The other contributions are undone.
-        const words told = scene.nudge_one("c#1.1");
-        BOOST_TEST(told[3].substr(told[3].rfind(',')) == (is_hash ? ",n" : ",m"));
+        const words answer = scene.nudge_one("c#1.1");
+        BOOST_TEST(answer[3].substr(answer[3].rfind(',')) == (is_hash ? ",n" : ",m"));
         BOOST_TEST(scene.bound().size() == (is_hash ? 1U : 2U));
         BOOST_TEST(scene.condition_waiters().empty() == is_hash);
-        BOOST_TEST(scene.lapses_in(told) == 60'000'000);
+        BOOST_TEST(scene.lapses_in(answer) == 60'000'000);
         if (is_hash)
             BOOST_TEST(scene.store.hash("state")->at("m") == "0");
         scene.release(scene.owner(), scene.fence(), "d");

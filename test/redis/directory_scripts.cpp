@@ -165,7 +165,7 @@ BOOST_AUTO_TEST_CASE(creation_of_a_semaphore_that_exists_serves_its_waiters)
     acquire("b#1.1", 1);
     pass(1s);
     TEST_WORDS(enlist(3), "exists", "1", "1", "0", "0", "0", "0");
-    TEST_WORDS(told(), "w:b#1 grant b#1.1");
+    TEST_WORDS(messages(), "w:b#1 grant b#1.1");
 }
 
 BOOST_AUTO_TEST_CASE(a_foreign_semaphore_is_refused)
@@ -216,7 +216,7 @@ BOOST_AUTO_TEST_CASE(removal_ends_everything)
     acquire("c#1.1", 1);
     store.run(words{"ZADD", "index", "0", "another"});
     BOOST_TEST(delist()[0] == "ok");
-    TEST_WORDS(told(), "w:b#1 missing b#1.1", "w:c#1 missing c#1.1");
+    TEST_WORDS(messages(), "w:b#1 missing b#1.1", "w:c#1 missing c#1.1");
     TEST_WORDS(members("index"), "another");
     for (const char* key : {"pool", "pool{queue}", "pool{holders}", "pool{permits}"})
         BOOST_TEST(!store.exists(key), key);
@@ -247,7 +247,7 @@ BOOST_AUTO_TEST_CASE(removal_of_a_semaphore_whose_key_was_deleted_ends_everythin
     acquire("b#1.1", 1);
     store.run(words{"DEL", "pool"});
     BOOST_TEST(delist()[0] == "missing");
-    TEST_WORDS(told(), "w:b#1 missing b#1.1");
+    TEST_WORDS(messages(), "w:b#1 missing b#1.1");
     for (const char* key : {"pool", "pool{queue}", "pool{holders}", "pool{permits}"})
         BOOST_TEST(!store.exists(key), key);
 }
@@ -333,7 +333,7 @@ BOOST_AUTO_TEST_CASE(added_units_are_granted_in_order)
     acquire("b#1.1", 2);
     acquire("c#1.1", 1);
     TEST_WORDS(supply(3), "ok", "1", "3", "0", "0", "3", "0");
-    TEST_WORDS(told(), "w:a#1 grant a#1.1", "w:b#1 due b#1.1", "w:c#1 due c#1.1");
+    TEST_WORDS(messages(), "w:a#1 grant a#1.1", "w:b#1 due b#1.1", "w:c#1 due c#1.1");
     TEST_WORDS(queue(), "b#1.1", "c#1.1");
 }
 
@@ -499,7 +499,7 @@ BOOST_AUTO_TEST_CASE(waiters_are_served_before_units_are_taken)
     acquire("a#1.1", 1);
     pass(1s);
     BOOST_TEST(take(2, "q")[0] == "ok");
-    TEST_WORDS(told(), "w:a#1 grant a#1.1");
+    TEST_WORDS(messages(), "w:a#1 grant a#1.1");
 }
 
 BOOST_AUTO_TEST_CASE(disconnected_waiters_do_not_keep_units_from_being_taken)
@@ -622,7 +622,7 @@ BOOST_AUTO_TEST_CASE(units_of_a_permit_pass_to_waiters)
     acquire("a#1.1", 1);
     acquire("b#1.1", 1);
     release_permit("p");
-    TEST_WORDS(told(), "w:a#1 grant a#1.1", "w:b#1 grant b#1.1");
+    TEST_WORDS(messages(), "w:a#1 grant a#1.1", "w:b#1 grant b#1.1");
 }
 
 BOOST_AUTO_TEST_CASE(waiters_learn_of_a_permit_that_ends_earlier)
@@ -631,17 +631,17 @@ BOOST_AUTO_TEST_CASE(waiters_learn_of_a_permit_that_ends_earlier)
     acquire("a#1.1", 1);
     acquire("b#1.1", 1);
     supply(1);
-    TEST_WORDS(told(), "w:a#1 grant a#1.1", "w:b#1 due b#1.1");
+    TEST_WORDS(messages(), "w:a#1 grant a#1.1", "w:b#1 due b#1.1");
     // The permit of the unit has a shorter lease than the grant.
     keep("a#1.1", acquire("a#1.1", 1)[2], 0, "1 p 3000 a client");
-    TEST_WORDS(told(), "w:b#1 due b#1.1");
+    TEST_WORDS(messages(), "w:b#1 due b#1.1");
     BOOST_TEST(store.published.back().second == "due b#1.1 0 " +
                                                     std::to_string(store.clock + 3'000'000) + ' ' +
                                                     std::to_string(store.clock));
     renew_permit("p", "5000");
-    TEST_WORDS(told());
+    TEST_WORDS(messages());
     renew_permit("p", "2000");
-    TEST_WORDS(told(), "w:b#1 due b#1.1");
+    TEST_WORDS(messages(), "w:b#1 due b#1.1");
     pass(2s);
     nudge("b#1.1");
     BOOST_TEST(acquire("b#1.1", 1)[0] == "own");
@@ -650,9 +650,9 @@ BOOST_AUTO_TEST_CASE(waiters_learn_of_a_permit_that_ends_earlier)
     acquire("c#1.1", 1);
     acquire("d#1.1", 1);
     keep("b#1.1", acquire("b#1.1", 1)[2], 0, "1 q 1000 a client");
-    TEST_WORDS(told(), "w:c#1 due c#1.1", "w:d#1 due d#1.1");
+    TEST_WORDS(messages(), "w:c#1 due c#1.1", "w:d#1 due d#1.1");
     release_permit("q");
-    TEST_WORDS(told(), "w:c#1 grant c#1.1");
+    TEST_WORDS(messages(), "w:c#1 grant c#1.1");
 }
 
 BOOST_AUTO_TEST_CASE(a_permit_is_freed_by_its_token)
@@ -715,10 +715,10 @@ BOOST_AUTO_TEST_CASE(reading_serves_waiters)
     acquire("a#1.1", 1);
     pass(1s);
     TEST_WORDS(read(), "ok", "0", "1", "0", "0", "0", "0");
-    TEST_WORDS(told(), "w:a#1 grant a#1.1");
+    TEST_WORDS(messages(), "w:a#1 grant a#1.1");
     // The grant has been written.
     read();
-    TEST_WORDS(told());
+    TEST_WORDS(messages());
 }
 
 BOOST_AUTO_TEST_CASE(many_waiters_are_served_by_several_calls)
@@ -729,10 +729,10 @@ BOOST_AUTO_TEST_CASE(many_waiters_are_served_by_several_calls)
         acquire("a#1." + std::to_string(i), 1);
     BOOST_TEST(supply(70)[6] == "1");
     // The last message informs the other waiters of the claim leases.
-    BOOST_TEST(told().size() == 65U);
-    BOOST_TEST(told().back() == "w:a#1 due a#1.64");
+    BOOST_TEST(messages().size() == 65U);
+    BOOST_TEST(messages().back() == "w:a#1 due a#1.64");
     BOOST_TEST(read()[6] == "0");
-    BOOST_TEST(told().size() == 6U);
+    BOOST_TEST(messages().size() == 6U);
 }
 
 // --- names --------------------------------------------------------------------------------------
@@ -792,7 +792,7 @@ BOOST_AUTO_TEST_CASE(listing_ends_expired_permits_and_serves_waiters)
     acquire("a#1.1", 1);
     pass(1s);
     TEST_WORDS(detail(), "ok 1 1 0 0 0 0", std::to_string(store.clock) + " 0");
-    TEST_WORDS(told(), "w:a#1 grant a#1.1");
+    TEST_WORDS(messages(), "w:a#1 grant a#1.1");
 }
 
 BOOST_AUTO_TEST_CASE(permits_and_waiters_without_a_record_are_not_listed)

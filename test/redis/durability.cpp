@@ -99,7 +99,7 @@ BOOST_AUTO_TEST_CASE(a_grant_waits_for_a_replica_that_is_late)
     BOOST_TEST(other->result() == "held");
     BOOST_TEST(other->unlock() == error_code());
     // This is longer than one WAIT.
-    BOOST_TEST(never_within(600ms, [&] { return first->is_told(); }));
+    BOOST_TEST(never_within(600ms, [&] { return first->is_complete(); }));
     d.replica.resume();
     BOOST_TEST(first->result() == "held");
     // The same applies to a lock that is handed over to a waiter.
@@ -145,12 +145,12 @@ BOOST_AUTO_TEST_CASE(a_grant_that_is_lost_while_it_waits_for_a_replica_is_not_de
     };
     BOOST_TEST(run_until([&] { return !lock_view(d.master, "a").owner().empty(); }));
     start(path::handler, context, removal, [&] { return mutex.async_break(); });
-    BOOST_TEST(run_until([&] { return lock.is_told(); }));
+    BOOST_TEST(run_until([&] { return lock.is_complete(); }));
     BOOST_TEST(lock.state() == not_replicated);
     // Nothing keeps the context running for the time that replicas may take.
     attempt<> close;
     start(path::handler, context, close, [&] { return owner.async_close(); });
-    BOOST_TEST(run_until([&] { return close.is_told() && context.stopped(); }));
+    BOOST_TEST(run_until([&] { return close.is_complete() && context.stopped(); }));
 }
 
 BOOST_AUTO_TEST_CASE(one_replica_is_not_two)
@@ -232,7 +232,7 @@ BOOST_AUTO_TEST_CASE(acknowledgements_are_requested_again_over_the_next_connecti
     // The cut breaks both connections of the session.
     proxy.cut();
     BOOST_TEST(until([&] { return client.metrics().connections > connections; }));
-    BOOST_TEST(!holder->is_told());
+    BOOST_TEST(!holder->is_complete());
     d.replica.resume();
     BOOST_TEST(holder->result() == "held");
     BOOST_TEST(lock_view(d.replica, "a").number("fence") == holder->fence());
@@ -290,7 +290,7 @@ BOOST_AUTO_TEST_CASE(permits_and_shared_locks_are_delivered_when_the_replica_has
     d.replica.pause();
     const auto late = client.acquire("p", 1);
     const auto writer = client.write("s");
-    BOOST_TEST(never_within(50ms, [&] { return late->is_told() || writer->is_told(); }));
+    BOOST_TEST(never_within(50ms, [&] { return late->is_complete() || writer->is_complete(); }));
     d.replica.resume();
     BOOST_TEST(late->result() == "held");
     BOOST_TEST(writer->result() == "held");

@@ -102,7 +102,7 @@ exhaustive_options with_signals(unsigned notifications, exhaustive_options optio
     return options;
 }
 
-std::string tell(const exhaustive_result& result)
+std::string describe(const exhaustive_result& result)
 {
     std::string text = std::to_string(result.states) + " states, " +
                        std::to_string(result.transitions) + " transitions, of these";
@@ -118,7 +118,7 @@ std::string tell(const exhaustive_result& result)
            " sleep";
 }
 
-std::string tell_violation(const exhaustive_result& result)
+std::string describe_violation(const exhaustive_result& result)
 {
     std::string text = result.violation;
     for (const std::string& line : result.trace)
@@ -189,7 +189,7 @@ BOOST_DATA_TEST_CASE(no_history_breaks_a_promise, worlds())
     exhaustive_options options = sample.options;
     options.doubtful = sample.how_large < size::large;
     const auto result = explore(scripts, options);
-    BOOST_TEST(tell_violation(result) == "");
+    BOOST_TEST(describe_violation(result) == "");
     BOOST_TEST(result.complete);
     for (std::size_t i = 0; i < fault_count; ++i)
         BOOST_TEST((result.faults[i] != 0) == (options.faults[i] != 0));
@@ -197,7 +197,7 @@ BOOST_DATA_TEST_CASE(no_history_breaks_a_promise, worlds())
     BOOST_TEST((result.wakes != 0) == (options.most_wakes != 0));
     BOOST_TEST((result.notifications != 0) == (options.most_signals != 0));
     BOOST_TEST(result.most_asleep == options.consumers);
-    BOOST_TEST_MESSAGE(sample.name << ": " << tell(result));
+    BOOST_TEST_MESSAGE(sample.name << ": " << describe(result));
 }
 
 struct safeguard

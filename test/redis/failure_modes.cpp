@@ -332,8 +332,8 @@ void check(const cell& how, bool has_grace)
     BOOST_TEST(heirs_permit->result() == (is_permit_lost ? "held" : "not held"));
     BOOST_TEST(permit->holds());
     come_back(d.holder, d.to_holder);
-    BOOST_TEST(until([&] { return holder->is_told_of_loss() == is_lost; }));
-    BOOST_TEST(until([&] { return permit->is_told_of_loss() == is_permit_lost; }));
+    BOOST_TEST(until([&] { return holder->knows_of_loss() == is_lost; }));
+    BOOST_TEST(until([&] { return permit->knows_of_loss() == is_permit_lost; }));
     BOOST_TEST(holder->holds() == !is_lost);
     BOOST_TEST(permit->holds() == !is_permit_lost);
 
@@ -348,7 +348,7 @@ void check(const cell& how, bool has_grace)
     BOOST_TEST(until([&] { return view.queued() == 2; }));
     BOOST_TEST(holds->unlock() == error_code());
     BOOST_TEST(first->result() == "held");
-    BOOST_TEST(!second->is_told());
+    BOOST_TEST(!second->is_complete());
     BOOST_TEST(first->fence() > holds->fence());
     BOOST_TEST(first->unlock() == error_code());
     BOOST_TEST(second->result() == "held");

@@ -75,8 +75,8 @@ BOOST_AUTO_TEST_CASE(clock_set_back_and_the_holder_keeps_the_lock)
     const std::uint64_t before = view.number("clock");
     BOOST_TEST(until([&] { return view.number("clock") > before + 13'000'000; }));
     BOOST_TEST(holder->holds());
-    BOOST_TEST(!holder->is_told_of_loss());
-    BOOST_TEST(!waiter->is_told());
+    BOOST_TEST(!holder->knows_of_loss());
+    BOOST_TEST(!waiter->is_complete());
     BOOST_TEST(view.number("fence") == holder->fence());
     BOOST_TEST(holder->unlock() == error_code());
     BOOST_TEST(waiter->result() == "held");
@@ -101,7 +101,7 @@ BOOST_AUTO_TEST_CASE(clock_set_forward)
     BOOST_TEST(waiter->fence() > holder->fence() + 29'000'000);
     BOOST_TEST(write_register(clock.server(), "a", waiter->fence()));
     BOOST_TEST(!write_register(clock.server(), "a", holder->fence()));
-    BOOST_TEST(until([&] { return holder->is_told_of_loss(); }));
+    BOOST_TEST(until([&] { return holder->knows_of_loss(); }));
     BOOST_TEST(!holder->holds());
     BOOST_TEST(holder->unlock() == make_error_code(turnstile::errc::lost));
     BOOST_TEST(waiter->unlock() == error_code());
@@ -131,11 +131,11 @@ BOOST_AUTO_TEST_CASE(clock_set_forward_beyond_the_life_of_the_keys)
     BOOST_TEST(until([&] { return !view.owner().empty(); }));
     if (view.number("fence") == holder->fence())
     {
-        BOOST_TEST(!waiter->is_told());
+        BOOST_TEST(!waiter->is_complete());
         BOOST_TEST(holder->unlock() == error_code());
     }
     else
-        BOOST_TEST(until([&] { return holder->is_told_of_loss(); }));
+        BOOST_TEST(until([&] { return holder->knows_of_loss(); }));
     BOOST_TEST(waiter->result() == "held");
     BOOST_TEST(waiter->fence() > holder->fence());
     BOOST_TEST(waiter->holds());

@@ -93,7 +93,7 @@ public:
                                             });
     }
 
-    [[nodiscard]] bool is_told() const
+    [[nodiscard]] bool is_complete() const
     {
         const std::lock_guard lock(shared_->mutex);
         return !shared_->text.empty();
@@ -102,7 +102,7 @@ public:
     /// "done", or the text of the error; "waiting" if the operation does not complete in time.
     [[nodiscard]] std::string result() const
     {
-        if (!until([this] { return is_told(); }))
+        if (!until([this] { return is_complete(); }))
             return "waiting";
         const std::lock_guard lock(shared_->mutex);
         return shared_->text;
@@ -304,7 +304,7 @@ BOOST_AUTO_TEST_CASE(set_and_reset_while_a_waiter_is_disconnected)
     BOOST_TEST(set(other, b) == "done");
     BOOST_TEST(reset(other, b) == "done");
     BOOST_TEST(until([&] { return proxy.swallowed() > 0; }));
-    BOOST_TEST(!waiter.is_told());
+    BOOST_TEST(!waiter.is_complete());
     proxy.mend();
     BOOST_TEST(waiter.result() == "done");
     BOOST_TEST(deaf.connections() >= 2U);
@@ -365,7 +365,7 @@ BOOST_AUTO_TEST_CASE(an_arrival_at_a_latch_whose_answer_is_lost_counts_once)
     const outcome second = count_down(deaf, latch, 1);
     BOOST_TEST(until([&] { return view.number() == "1"; }));
     BOOST_TEST(until([&] { return proxy.swallowed() > 0; }));
-    BOOST_TEST(!second.is_told());
+    BOOST_TEST(!second.is_complete());
     proxy.mend();
     BOOST_TEST(second.result() == "done");
     BOOST_TEST(view.number() == "1");
@@ -394,7 +394,7 @@ BOOST_AUTO_TEST_CASE(the_last_arrival_at_a_barrier_whose_answer_is_lost)
     const outcome last = meet(deaf, a);
     BOOST_TEST(first.result() == "done");
     BOOST_TEST(until([&] { return proxy.swallowed() > 0; }));
-    BOOST_TEST(!last.is_told());
+    BOOST_TEST(!last.is_complete());
     proxy.mend();
     BOOST_TEST(last.result() == "done");
     // The repeated arrival did not count for the next round.
@@ -424,7 +424,7 @@ BOOST_AUTO_TEST_CASE(an_arrival_that_is_cancelled_while_the_server_is_away)
     BOOST_TEST(until([&] { return view.arrivals().empty(); }));
     const outcome next = meet(other, b);
     BOOST_TEST(until([&] { return lines(view.arrivals()) == 1; }));
-    BOOST_TEST(!next.is_told());
+    BOOST_TEST(!next.is_complete());
     const outcome last = meet(first, a);
     BOOST_TEST(next.result() == "done");
     BOOST_TEST(last.result() == "done");
@@ -480,8 +480,8 @@ BOOST_AUTO_TEST_CASE(a_process_that_arrives_at_a_barrier_and_is_killed)
         }));
     const outcome second = meet(other, barrier);
     BOOST_TEST(until([&] { return lines(view.arrivals()) == 2; }));
-    BOOST_TEST(!first.is_told());
-    BOOST_TEST(!second.is_told());
+    BOOST_TEST(!first.is_complete());
+    BOOST_TEST(!second.is_complete());
     const outcome third = meet(other, barrier);
     for (const outcome& each : {first, second, third})
         BOOST_TEST(each.result() == "done");
@@ -561,12 +561,12 @@ BOOST_AUTO_TEST_CASE(a_server_that_starts_again_with_empty_memory)
     BOOST_TEST(until([&] { return lines(barrier.arrivals()) == 1; }));
     const outcome late = wait(first, was_set);
     BOOST_TEST(until([&] { return lines(gate_view(server, "event", "was set").waiters()) == 1; }));
-    BOOST_TEST(!late.is_told());
-    BOOST_TEST(!passage.is_told());
+    BOOST_TEST(!late.is_complete());
+    BOOST_TEST(!passage.is_complete());
     BOOST_TEST(set(other, event_b) == "done");
     BOOST_TEST(passage.result() == "done");
     BOOST_TEST(count_down(first, latch, 1).result() == "done");
-    BOOST_TEST(!opening.is_told());
+    BOOST_TEST(!opening.is_complete());
     BOOST_TEST(count_down(first, latch, 1).result() == "done");
     BOOST_TEST(opening.result() == "done");
     BOOST_TEST(meet(other, barrier_b).result() == "done");
@@ -585,7 +585,7 @@ BOOST_AUTO_TEST_CASE(an_event_can_be_awaited_while_the_memory_is_full)
     BOOST_TEST(nobody.result() == "done");
     server.run({"CONFIG", "SET", "maxmemory", "1"});
     const outcome waiter = wait(one, event);
-    BOOST_TEST(until([&] { return waiter.is_told() || lines(view.waiters()) == 1; }));
+    BOOST_TEST(until([&] { return waiter.is_complete() || lines(view.waiters()) == 1; }));
     BOOST_TEST(set(one, event) == "done");
     BOOST_TEST(waiter.result() == "done");
 }

@@ -275,7 +275,7 @@ BOOST_AUTO_TEST_CASE(operator_deletes_the_hash_while_others_wait)
     // The first script after that grants the lock to the first waiter, whichever client sends it.
     BOOST_TEST(server.cli({"DEL", view.keys[0]}) == "1");
     BOOST_TEST(b->result() == "held");
-    BOOST_TEST(until([&] { return holder->is_told_of_loss(); }));
+    BOOST_TEST(until([&] { return holder->knows_of_loss(); }));
     BOOST_TEST(!holder->holds());
     BOOST_TEST(b->fence() > holder->fence());
     BOOST_TEST(b->holds());
@@ -293,7 +293,7 @@ BOOST_AUTO_TEST_CASE(operator_deletes_the_keys_while_nobody_waits)
     const auto holder = client.lock("a");
     BOOST_TEST(holder->result() == "held");
     BOOST_TEST(server.cli({"DEL", view.keys[0]}) == "1");
-    BOOST_TEST(until([&] { return holder->is_told_of_loss() || !view.owner().empty(); }));
+    BOOST_TEST(until([&] { return holder->knows_of_loss() || !view.owner().empty(); }));
     BOOST_TEST(holder->holds());
     BOOST_TEST(client.metrics().lost == 0U);
     BOOST_TEST(holder->unlock() == error_code());
@@ -357,7 +357,7 @@ BOOST_AUTO_TEST_CASE(newer_layout_while_somebody_waits)
     BOOST_TEST(until([&] { return view.queued() == 1; }));
     server.run({"HSET", view.keys[0], "state", "3 somebody"});
     // The holder can no longer renew its lease, and the waiter gets an error instead of waiting for ever.
-    BOOST_TEST(until([&] { return holder->is_told_of_loss(); }));
+    BOOST_TEST(until([&] { return holder->knows_of_loss(); }));
     BOOST_TEST(waiter->result() == text_of(errc::foreign_layout));
     BOOST_TEST(server.cli({"HGET", view.keys[0], "state"}) == "3 somebody");
 }
@@ -400,7 +400,7 @@ BOOST_AUTO_TEST_CASE(damaged_lock_is_lost_and_others_are_renewed)
         BOOST_TEST(others.back()->result() == "held");
     }
     server.run({"HSET", view.keys[0], "state", "2 damaged"});
-    BOOST_TEST(until([&] { return holder->is_told_of_loss(); }));
+    BOOST_TEST(until([&] { return holder->knows_of_loss(); }));
     BOOST_TEST(waiter->result() == text_of(errc::bad_state));
     BOOST_TEST(client.lock("damaged")->result() == text_of(errc::bad_state));
     BOOST_TEST(client.log().find("'" + view.keys[0] + "' is damaged") != std::string::npos,
@@ -411,7 +411,7 @@ BOOST_AUTO_TEST_CASE(damaged_lock_is_lost_and_others_are_renewed)
     for (const auto& each : others)
     {
         BOOST_TEST(each->holds());
-        BOOST_TEST(!each->is_told_of_loss());
+        BOOST_TEST(!each->knows_of_loss());
     }
     // An operator repairs the lock by deleting its keys.
     BOOST_TEST(server.cli({"DEL", view.keys[0], view.keys[1]}) != "");
@@ -428,11 +428,11 @@ BOOST_AUTO_TEST_CASE(lock_whose_permission_is_withdrawn_is_lost_and_others_are_r
     const auto other = client.lock("other");
     BOOST_TEST(other->result() == "held");
     server.run({"ACL", "SETUSER", "default", "resetkeys", "~turnstile:{*}:mutex:other*"});
-    BOOST_TEST(until([&] { return refused->is_told_of_loss(); }));
+    BOOST_TEST(until([&] { return refused->knows_of_loss(); }));
     const std::uint64_t renewals = client.metrics().renewals;
     BOOST_TEST(until([&] { return client.metrics().renewals > renewals + 1; }));
     BOOST_TEST(other->holds());
-    BOOST_TEST(!other->is_told_of_loss());
+    BOOST_TEST(!other->knows_of_loss());
 }
 // The test above fails if a refused batch is not sent again as one command for each lock.
 
@@ -477,8 +477,8 @@ BOOST_AUTO_TEST_CASE(forged_messages_are_refused)
     BOOST_TEST(first.ping() == error_code());
     BOOST_TEST(second.ping() == error_code());
     BOOST_TEST(holder->holds());
-    BOOST_TEST(!holder->is_told_of_loss());
-    BOOST_TEST(!waiter->is_told());
+    BOOST_TEST(!holder->knows_of_loss());
+    BOOST_TEST(!waiter->is_complete());
     BOOST_TEST(first.metrics().malformed > 0U);
     BOOST_TEST(second.metrics().malformed > 0U);
     BOOST_TEST(first.metrics().connections == 1U);
@@ -574,7 +574,7 @@ BOOST_AUTO_TEST_CASE(two_databases)
     BOOST_TEST(b->unlock() == error_code());
     BOOST_TEST(next_of_b->result() == "held");
     BOOST_TEST(zero.ping() == error_code());
-    BOOST_TEST(!next_of_a->is_told());
+    BOOST_TEST(!next_of_a->is_complete());
     BOOST_TEST(a->unlock() == error_code());
     BOOST_TEST(next_of_a->result() == "held");
 }

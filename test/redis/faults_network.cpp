@@ -74,7 +74,7 @@ BOOST_AUTO_TEST_CASE(half_open_at_grant)
     // Either waiter may have sent the nudge: the deaf one can still send.
     BOOST_TEST(second.metrics().nudges + third.metrics().nudges > 0U);
     BOOST_TEST(until([&] { return proxy.swallowed() > 0; }));
-    BOOST_TEST(!deaf->is_told());
+    BOOST_TEST(!deaf->is_complete());
     proxy.mend();
     BOOST_TEST(until([&] { return view.queued() == 1; }));
     BOOST_TEST(next->holds());
@@ -100,7 +100,7 @@ BOOST_AUTO_TEST_CASE(reply_lost_and_acquire_repeated)
     BOOST_TEST(until([&] { return !view.owner().empty(); }));
     const std::uint64_t granted = view.number("fence");
     BOOST_TEST(until([&] { return proxy.swallowed() > 0; }));
-    BOOST_TEST(!waiter->is_told());
+    BOOST_TEST(!waiter->is_complete());
     proxy.mend();
     BOOST_TEST(waiter->result() == "held");
     // The repeated acquire returned the same grant.
@@ -171,7 +171,7 @@ BOOST_AUTO_TEST_CASE(cancel_before_the_grant)
     fickle->cancel();
     BOOST_TEST(fickle->result() == aborted);
     BOOST_TEST(until([&] { return view.queued() == 1; }));
-    BOOST_TEST(!next->is_told());
+    BOOST_TEST(!next->is_complete());
     BOOST_TEST(holder->unlock() == error_code());
     BOOST_TEST(next->result() == "held");
     BOOST_TEST(next->unlock() == error_code());
@@ -281,7 +281,7 @@ BOOST_AUTO_TEST_CASE(a_waiter_keeps_its_position_over_a_reconnect)
     BOOST_TEST(third.ping() == error_code());
     BOOST_TEST(b->unlock() == error_code());
     BOOST_TEST(c->result() == "held");
-    BOOST_TEST(!d->is_told());
+    BOOST_TEST(!d->is_complete());
     BOOST_TEST(c->unlock() == error_code());
     BOOST_TEST(d->result() == "held");
     BOOST_TEST(third.metrics().acquires == 1U);
@@ -316,7 +316,7 @@ BOOST_AUTO_TEST_CASE(a_waiter_that_was_skipped_while_disconnected_returns_to_its
     BOOST_TEST(second.metrics().reentered == 1U);
     BOOST_TEST(c->unlock() == error_code());
     BOOST_TEST(b->result() == "held");
-    BOOST_TEST(!d->is_told());
+    BOOST_TEST(!d->is_complete());
 }
 // The test above fails without ticket hints.
 
@@ -354,7 +354,7 @@ BOOST_AUTO_TEST_CASE(connection_killed_while_releasing)
     proxy.swallow(tcp_proxy::to_server);
     holder->start_unlock();
     BOOST_TEST(until([&] { return proxy.swallowed() > 0; }));
-    BOOST_TEST(!next->is_told());
+    BOOST_TEST(!next->is_complete());
     proxy.swallow(tcp_proxy::none);
     BOOST_TEST(kill_connections(server, "client") == 1);
     BOOST_TEST(next->result() == "held");
@@ -379,7 +379,7 @@ BOOST_AUTO_TEST_CASE(connection_cut_until_the_lease_has_ended)
     // No message could reach the holder. By its own clock, it knew of the loss before another client could
     // get the lock.
     BOOST_TEST(!holder->holds());
-    BOOST_TEST(until([&] { return holder->is_told_of_loss(); }));
+    BOOST_TEST(until([&] { return holder->knows_of_loss(); }));
     BOOST_TEST(until([&] { return proxy.refused() > 0; }));
     BOOST_TEST(until([&] { return client.metrics().lost == 1; }));
     BOOST_TEST(holder->unlock() == make_error_code(turnstile::errc::lost));

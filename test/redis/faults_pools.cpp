@@ -85,7 +85,7 @@ BOOST_AUTO_TEST_CASE(permit_holder_sigstopped_past_its_lease)
     BOOST_TEST(small->result() == "held");
     BOOST_TEST(!holder.has_said("lost"));
     // The process asks this first when it continues.
-    holder.tell("valid a");
+    holder.send("valid a");
     holder.go_on();
     BOOST_TEST(holder.hear("valid a") == "no");
     BOOST_TEST(holder.hear("lost a") == "");
@@ -113,9 +113,9 @@ BOOST_AUTO_TEST_CASE(waiters_sigkilled_at_the_head)
     const pool_view view(server, "a");
     const auto holder = first.acquire("a", 3);
     BOOST_TEST(holder->result() == "held");
-    head.tell("acquire a 3 3");
+    head.send("acquire a 3 3");
     BOOST_TEST(until([&] { return view.queued() == 1; }));
-    head.tell("acquire a 3 1");
+    head.send("acquire a 3 1");
     BOOST_TEST(until([&] { return view.queued() == 2; }));
     const auto large = third.acquire("a", 2);
     BOOST_TEST(until([&] { return view.queued() == 3; }));
@@ -149,7 +149,7 @@ BOOST_AUTO_TEST_CASE(waiter_sigstopped_with_a_grant_in_its_buffers)
     const pool_view view(server, "a");
     const auto holder = client.acquire("a", 2);
     BOOST_TEST(holder->result() == "held");
-    stopped.tell("acquire a 3 2");
+    stopped.send("acquire a 3 2");
     BOOST_TEST(until([&] { return view.queued() == 1; }));
     const auto next = client.acquire("a", 2);
     BOOST_TEST(until([&] { return view.queued() == 2; }));
@@ -198,7 +198,7 @@ BOOST_AUTO_TEST_CASE(half_open_at_grant)
     BOOST_TEST(next->result() == "held");
     BOOST_TEST(next->fence() >= granted + expiring_lease);
     BOOST_TEST(proxy.swallowed() > 0U);
-    BOOST_TEST(!deaf->is_told());
+    BOOST_TEST(!deaf->is_complete());
     BOOST_TEST(view.adds_up());
     proxy.mend();
     BOOST_TEST(until([&] { return view.queued() == 1; }));
@@ -223,7 +223,7 @@ BOOST_AUTO_TEST_CASE(reply_lost_and_acquire_repeated)
     BOOST_TEST(until([&] { return view.held() == 2; }));
     const auto granted = static_cast<std::uint64_t>(view.number("fence"));
     BOOST_TEST(until([&] { return proxy.swallowed() > 0; }));
-    BOOST_TEST(!waiter->is_told());
+    BOOST_TEST(!waiter->is_complete());
     proxy.mend();
     BOOST_TEST(waiter->result() == "held");
     // The repeated acquire returned the same units.
@@ -324,7 +324,7 @@ BOOST_AUTO_TEST_CASE(connections_killed)
     BOOST_TEST(static_cast<std::uint64_t>(view.number("fence")) == a->fence());
     BOOST_TEST(a->unlock() == error_code());
     BOOST_TEST(b->result() == "held");
-    BOOST_TEST(!c->is_told());
+    BOOST_TEST(!c->is_complete());
     BOOST_TEST(b->unlock() == error_code());
     BOOST_TEST(c->result() == "held");
     BOOST_TEST(second.metrics().acquires == 1U);
@@ -362,7 +362,7 @@ BOOST_AUTO_TEST_CASE(a_waiter_that_was_skipped_while_disconnected_returns_to_its
     BOOST_TEST(second.metrics().reentered == 1U);
     BOOST_TEST(c->unlock() == error_code());
     BOOST_TEST(b->result() == "held");
-    BOOST_TEST(!d->is_told());
+    BOOST_TEST(!d->is_complete());
 }
 // The test above fails without ticket hints.
 
@@ -444,7 +444,7 @@ BOOST_AUTO_TEST_CASE(upgrader_sigkilled_while_it_waits)
     const auto reader = client.read("a");
     BOOST_TEST(reader->result() == "held");
     upgrader.ask("lock_upgrade a", "held a");
-    upgrader.tell("upgrade a");
+    upgrader.send("upgrade a");
     BOOST_TEST(until([&] { return view.queued() == 1; }));
     const auto writer = client.write("a");
     BOOST_TEST(until([&] { return view.queued() == 2; }));
@@ -459,7 +459,7 @@ BOOST_AUTO_TEST_CASE(upgrader_sigkilled_while_it_waits)
     BOOST_TEST(writer->result() == "held");
     BOOST_TEST(writer->fence() >= deadline);
     BOOST_TEST(view.holders() == 1);
-    BOOST_TEST(!late->is_told());
+    BOOST_TEST(!late->is_complete());
     BOOST_TEST(writer->unlock() == error_code());
     BOOST_TEST(late->result() == "held");
     // Another holder can acquire the lock for an upgrade.
@@ -487,7 +487,7 @@ BOOST_AUTO_TEST_CASE(reader_sigkilled_while_an_upgrade_waits)
     // The upgrade precedes a writer that came earlier, so nobody writes in between.
     BOOST_TEST(upgraded->result() == "held");
     BOOST_TEST(!base->holds());
-    BOOST_TEST(!writer->is_told());
+    BOOST_TEST(!writer->is_complete());
     BOOST_TEST(upgraded->unlock() == error_code());
     BOOST_TEST(writer->result() == "held");
     BOOST_TEST(writer->fence() > upgraded->fence());
@@ -515,11 +515,11 @@ BOOST_AUTO_TEST_CASE(upgrade_granted_and_the_message_lost)
     BOOST_TEST(reader->unlock() == error_code());
     BOOST_TEST(view.queued() == 1);
     BOOST_TEST(until([&] { return proxy.swallowed() > 0; }));
-    BOOST_TEST(!upgraded->is_told());
+    BOOST_TEST(!upgraded->is_complete());
     proxy.mend();
     BOOST_TEST(upgraded->result() == "held");
     BOOST_TEST(upgraded->holds());
-    BOOST_TEST(!writer->is_told());
+    BOOST_TEST(!writer->is_complete());
     BOOST_TEST(upgraded->unlock() == error_code());
     BOOST_TEST(writer->result() == "held");
     BOOST_TEST(view.holders() == 1);

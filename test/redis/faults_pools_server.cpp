@@ -63,11 +63,11 @@ BOOST_AUTO_TEST_CASE(script_flush_in_mid_load)
         const auto b = second.acquire("a", 2);
         server.run({"SCRIPT", "FLUSH", i % 2 == 0 ? "SYNC" : "ASYNC"});
         // The two clients get the lock in either order.
-        BOOST_REQUIRE(until([&] { return a->is_told() || b->is_told(); }));
-        candidate& one = a->is_told() ? *a : *b;
-        candidate& two = a->is_told() ? *b : *a;
+        BOOST_REQUIRE(until([&] { return a->is_complete() || b->is_complete(); }));
+        candidate& one = a->is_complete() ? *a : *b;
+        candidate& two = a->is_complete() ? *b : *a;
         BOOST_REQUIRE(one.result() == "held");
-        BOOST_TEST(!two.is_told());
+        BOOST_TEST(!two.is_complete());
         BOOST_TEST(one.unlock() == error_code());
         BOOST_REQUIRE(two.result() == "held");
         BOOST_TEST(view.held() == 2);
@@ -155,7 +155,7 @@ BOOST_AUTO_TEST_CASE(restart_with_empty_memory_and_only_some_holders_fit)
     const auto newcomer = here.acquire("a", 3);
     BOOST_TEST(newcomer->result() == "held");
     proxy.refuse(false);
-    BOOST_TEST(until([&] { return large->is_told_of_loss(); }));
+    BOOST_TEST(until([&] { return large->knows_of_loss(); }));
     BOOST_TEST(!large->holds());
     // The capacity suffices for one of the two holders.
     BOOST_TEST(until([&] { return view.held() == 5; }));
@@ -213,10 +213,10 @@ BOOST_AUTO_TEST_CASE(restart_with_empty_memory_during_an_upgrade)
     BOOST_TEST(until([&] { return view.holders() == 2 && view.queued() == 1; }));
     proxy.refuse(false);
     BOOST_TEST(until([&] { return view.queued() == 2; }));
-    BOOST_TEST(!upgraded->is_told());
+    BOOST_TEST(!upgraded->is_complete());
     BOOST_TEST(reader->unlock() == error_code());
     BOOST_TEST(upgraded->result() == "held");
-    BOOST_TEST(!writer->is_told());
+    BOOST_TEST(!writer->is_complete());
     BOOST_TEST(upgraded->unlock() == error_code());
     BOOST_TEST(writer->result() == "held");
     BOOST_TEST(view.adds_up());
@@ -312,7 +312,7 @@ BOOST_AUTO_TEST_CASE(newer_layout_while_somebody_waits)
     const auto waiter = client.acquire("a", 2);
     server.run({"HSET", view.keys[0], "state", "3 and more"});
     // The holder can no longer renew its lease, and the waiter gets an error instead of waiting for ever.
-    BOOST_TEST(until([&] { return holder->is_told_of_loss(); }));
+    BOOST_TEST(until([&] { return holder->knows_of_loss(); }));
     BOOST_TEST(waiter->result() == text_of(errc::foreign_layout));
     BOOST_TEST(server.cli({"HGET", view.keys[0], "state"}) == "3 and more");
 }
@@ -340,7 +340,7 @@ BOOST_AUTO_TEST_CASE(operator_deletes_the_keys)
     BOOST_TEST(until([&] { return view.queued() == 2; }));
     BOOST_TEST(holder->unlock() == error_code());
     BOOST_TEST(b->result() == "held");
-    BOOST_TEST(!c->is_told());
+    BOOST_TEST(!c->is_complete());
     b->drop();
     BOOST_TEST(c->result() == "held");
     BOOST_TEST(c->fence() > b->fence());
@@ -390,8 +390,8 @@ BOOST_AUTO_TEST_CASE(forged_messages_are_refused)
     BOOST_TEST(first.ping() == error_code());
     BOOST_TEST(second.ping() == error_code());
     BOOST_TEST(holder->holds());
-    BOOST_TEST(!holder->is_told_of_loss());
-    BOOST_TEST(!waiter->is_told());
+    BOOST_TEST(!holder->knows_of_loss());
+    BOOST_TEST(!waiter->is_complete());
     BOOST_TEST(first.metrics().malformed > 0U);
     BOOST_TEST(second.metrics().malformed > 0U);
     BOOST_TEST(first.metrics().connections == 1U);
@@ -479,7 +479,7 @@ BOOST_AUTO_TEST_CASE(a_process_with_a_hundred_permits_sigkilled)
     client.size("a", permits);
     const pool_view view(server, "a");
     for (int i = 0; i < permits; ++i)
-        holder.tell("acquire a " + std::to_string(permits) + " 1");
+        holder.send("acquire a " + std::to_string(permits) + " 1");
     BOOST_TEST(until([&] { return view.held() == permits; }));
     const auto waiter = client.acquire("a", permits);
     BOOST_TEST(until([&] { return view.queued() == 1; }));
@@ -519,7 +519,7 @@ BOOST_AUTO_TEST_CASE(expired_permits_hide_no_units)
         else
             BOOST_TEST(client.value("a") == permits);
         for (const auto& each : held)
-            BOOST_TEST(until([&] { return each->is_told_of_loss(); }));
+            BOOST_TEST(until([&] { return each->knows_of_loss(); }));
     }
 }
 // The test above fails if the client does not repeat a command whose script has stopped.

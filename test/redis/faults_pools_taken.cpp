@@ -97,7 +97,7 @@ BOOST_AUTO_TEST_CASE(taker_sigkilled_before_it_received_its_grant)
     const pool_view view(server, "a");
 
     proxy.swallow(tcp_proxy::to_client);
-    taker.tell("take a 3 2");
+    taker.send("take a 3 2");
     BOOST_TEST(until([&] { return view.held() == 2; }));
     BOOST_TEST(until([&] { return proxy.swallowed() > 0; }));
     BOOST_TEST(taker.kill());
@@ -121,7 +121,7 @@ BOOST_AUTO_TEST_CASE(taker_sigkilled_before_it_received_the_confirmation)
     const pool_view view(server, "a");
     const auto holder = client.acquire("a", 3);
     BOOST_TEST(holder->result() == "held");
-    taker.tell("take a 3 2");
+    taker.send("take a 3 2");
     BOOST_TEST(until([&] { return view.queued() == 1; }));
 
     // The process receives the grant. The server receives its confirmation at once or never.
@@ -144,34 +144,34 @@ BOOST_AUTO_TEST_CASE(takers_sigkilled_at_any_moment)
     lock_client client(surviving(server.url()));
     client.size("a", units);
     const pool_view view(server, "a");
-    std::ptrdiff_t told = 0;
+    std::ptrdiff_t reported = 0;
     std::ptrdiff_t asked = 0;
     for (int i = 0; i < takers; ++i)
     {
         lock_process taker(server, expiring(server.url()));
         for (int j = 0; j < 4; ++j)
-            taker.tell("take a " + std::to_string(units) + " 1");
+            taker.send("take a " + std::to_string(units) + " 1");
         asked += 4;
         // The process is killed after this many takes.
         for (int j = 0; j < i % 4; ++j)
         {
             BOOST_TEST(taker.hear("taken a") == "ok");
-            ++told;
+            ++reported;
         }
         BOOST_TEST(taker.kill());
         // The process may have completed more takes before it was killed.
         while (taker.has_said("taken a"))
         {
             BOOST_TEST(taker.hear("taken a") == "ok");
-            ++told;
+            ++reported;
         }
     }
     // Units that were granted but not taken are available again after a claim lease.
     BOOST_TEST(until([&] { return client.value("a") >= 0 && view.held() == 0; }));
     const auto outside = static_cast<std::ptrdiff_t>(view.outside());
-    BOOST_TEST(outside >= told);
+    BOOST_TEST(outside >= reported);
     BOOST_TEST(outside <= asked);
-    BOOST_TEST(told >= 12);
+    BOOST_TEST(reported >= 12);
     BOOST_TEST(client.value("a") + outside == units);
     BOOST_TEST(client.add("a", outside) == error_code());
     BOOST_TEST(client.add("a", 1) == make_error_code(turnstile::errc::over_release));
@@ -193,7 +193,7 @@ BOOST_AUTO_TEST_CASE(adder_sigkilled_before_it_received_the_confirmation)
     BOOST_TEST(until([&] { return view.queued() == 1; }));
 
     proxy.swallow(tcp_proxy::to_client);
-    adder.tell("add a 3 2");
+    adder.send("add a 3 2");
     BOOST_TEST(waiter->result() == "held");
     BOOST_TEST(until([&] { return proxy.swallowed() > 0; }));
     BOOST_TEST(adder.kill());
@@ -235,7 +235,7 @@ BOOST_AUTO_TEST_CASE(cancelled_taker_does_not_wait_again_if_its_grant_expired)
     BOOST_TEST(holder->unlock() == error_code());
     BOOST_TEST(other.take("a", 5)->result() == "taken");
     taker->cancel();
-    BOOST_TEST(never_within(50ms, [&] { return taker->is_told(); }));
+    BOOST_TEST(never_within(50ms, [&] { return taker->is_complete(); }));
     proxy.mend();
     BOOST_TEST(taker->result() == error_code(boost::asio::error::operation_aborted).message());
     BOOST_TEST(view.queued() == 0);
@@ -270,10 +270,10 @@ BOOST_AUTO_TEST_CASE(timed_out_wait_for_an_event_does_not_wait_again_if_its_gran
     start(path::handler, context, setting, [&] { return same.async_set(); });
     start(path::handler, context, next, [&] { return same.async_wait(); });
     const auto now = [] { return std::chrono::steady_clock::now(); };
-    BOOST_TEST(run_until([&, end = now() + limit] { return now() > end && next.is_told(); }));
-    BOOST_TEST(!waiter.is_told());
+    BOOST_TEST(run_until([&, end = now() + limit] { return now() > end && next.is_complete(); }));
+    BOOST_TEST(!waiter.is_complete());
     proxy.mend();
-    BOOST_TEST(run_until([&] { return waiter.is_told(); }));
+    BOOST_TEST(run_until([&] { return waiter.is_complete(); }));
     BOOST_TEST(waiter.error() == error_code());
     BOOST_TEST((waiter.value() == std::cv_status::timeout));
 }
@@ -331,7 +331,7 @@ BOOST_AUTO_TEST_CASE(reply_to_an_addition_lost)
     const auto adder = client.start_add("a", 2);
     BOOST_TEST(until([&] { return view.outside() == 3; }));
     BOOST_TEST(until([&] { return proxy.swallowed() > 0; }));
-    BOOST_TEST(!adder->is_told());
+    BOOST_TEST(!adder->is_complete());
     const std::uint64_t before = turnstile::test::scripts_run(server);
     proxy.mend();
     BOOST_TEST(adder->result() == "added");
@@ -474,9 +474,9 @@ public:
     bool go_on()
     {
         std::erase_if(takes_,
-                      [this](const move& each) { return each.who->is_told() && book(each); });
-        std::erase_if(adds_,
-                      [this](const move& each) { return each.who->is_told() && book_add(each); });
+                      [this](const move& each) { return each.who->is_complete() && book(each); });
+        std::erase_if(adds_, [this](const move& each)
+                      { return each.who->is_complete() && book_add(each); });
         for (const std::ptrdiff_t units : std::exchange(to_add_, {}))
             adds_.push_back({client_.start_add("a", units), units});
         return takes_.empty() && adds_.empty();

@@ -91,7 +91,7 @@ BOOST_AUTO_TEST_CASE(holder_sigstopped_for_two_leases_then_continued)
     BOOST_TEST(until([&] { return server_time(server) > stopped + 12'000'000; }));
     BOOST_TEST(!holder.has_said("lost"));
     // When the process continues, it writes first.
-    holder.tell("write a");
+    holder.send("write a");
     holder.go_on();
     BOOST_TEST(holder.hear("refused") == "a");
     BOOST_TEST(holder.hear("lost") == "a");
@@ -112,7 +112,7 @@ BOOST_AUTO_TEST_CASE(waiter_sigstopped_with_a_grant_in_its_buffers)
     const auto holder = first.lock("a");
     BOOST_TEST(holder->result() == "held");
     const lock_view view(server, "a");
-    stopped.tell("lock a");
+    stopped.send("lock a");
     BOOST_TEST(until([&] { return view.queued() == 1; }));
     const auto next = third.lock("a");
     BOOST_TEST(until([&] { return view.queued() == 2; }));
@@ -143,7 +143,7 @@ BOOST_AUTO_TEST_CASE(waiter_sigkilled_at_the_head)
     const auto holder = first.lock("a");
     BOOST_TEST(holder->result() == "held");
     const lock_view view(server, "a");
-    head.tell("lock a");
+    head.send("lock a");
     BOOST_TEST(until([&] { return view.queued() == 1; }));
     const auto next = third.lock("a");
     BOOST_TEST(until([&] { return view.queued() == 2; }));
@@ -173,7 +173,7 @@ BOOST_AUTO_TEST_CASE(psubscribe_star)
     const auto holder = first.lock("a");
     BOOST_TEST(holder->result() == "held");
     const lock_view view(server, "a");
-    head.tell("lock a");
+    head.send("lock a");
     BOOST_TEST(until([&] { return view.queued() == 1; }));
     const auto next = third.lock("a");
     BOOST_TEST(until([&] { return view.queued() == 2; }));

@@ -70,9 +70,9 @@ BOOST_AUTO_TEST_CASE(script_flush_in_mid_load)
         const auto b = second.lock("a");
         server.run({"SCRIPT", "FLUSH", i % 2 == 0 ? "SYNC" : "ASYNC"});
         // The two clients get the lock in either order.
-        BOOST_REQUIRE(until([&] { return a->is_told() || b->is_told(); }));
-        candidate& one = a->is_told() ? *a : *b;
-        candidate& two = a->is_told() ? *b : *a;
+        BOOST_REQUIRE(until([&] { return a->is_complete() || b->is_complete(); }));
+        candidate& one = a->is_complete() ? *a : *b;
+        candidate& two = a->is_complete() ? *b : *a;
         BOOST_TEST(one.result() == "held");
         BOOST_TEST(one.unlock() == error_code());
         BOOST_TEST(two.result() == "held");
@@ -154,7 +154,7 @@ BOOST_AUTO_TEST_CASE(restart_with_empty_memory_and_a_waiter_is_back_first)
     BOOST_TEST(write_register(storage, "a", waiter->fence()));
     BOOST_TEST(!write_register(storage, "a", holder->fence()));
     proxy.refuse(false);
-    BOOST_TEST(until([&] { return holder->is_told_of_loss(); }));
+    BOOST_TEST(until([&] { return holder->knows_of_loss(); }));
     BOOST_TEST(first.log().find("the lock 'a' was lost: the server has lost its memory") !=
                    std::string::npos,
                first.log());
@@ -214,7 +214,7 @@ BOOST_AUTO_TEST_CASE(restart_with_aof)
     BOOST_TEST(holder->holds());
     BOOST_TEST(holder->unlock() == error_code());
     BOOST_TEST(b->result() == "held");
-    BOOST_TEST(!c->is_told());
+    BOOST_TEST(!c->is_complete());
     BOOST_TEST(b->unlock() == error_code());
     BOOST_TEST(c->result() == "held");
     BOOST_TEST(first.metrics().acquires == 2U);
@@ -263,7 +263,7 @@ BOOST_AUTO_TEST_CASE(promotion_of_a_stale_replica)
     // When the first client finds the new master, it learns of the loss.
     to_first.lead_to(replica.port());
     to_first.cut();
-    BOOST_TEST(until([&] { return holder->is_told_of_loss(); }));
+    BOOST_TEST(until([&] { return holder->knows_of_loss(); }));
     BOOST_TEST(!holder->holds());
     BOOST_TEST(heir->holds());
     BOOST_TEST(heir->unlock() == error_code());
@@ -291,7 +291,7 @@ BOOST_AUTO_TEST_CASE(a_replica_that_is_not_promoted_yet_is_not_used)
     replica.run({"REPLICAOF", "NO", "ONE"});
     BOOST_TEST(until([&] { return lock_view(replica, "a").queued() == 1; }));
     BOOST_TEST(holder->holds());
-    BOOST_TEST(!holder->is_told_of_loss());
+    BOOST_TEST(!holder->knows_of_loss());
     BOOST_TEST(holder->unlock() == error_code());
     BOOST_TEST(waiter->result() == "held");
 }
@@ -340,7 +340,7 @@ BOOST_AUTO_TEST_CASE(the_client_retries_while_the_disk_is_full)
     const auto waiter = client.lock("b");
     fickle->cancel();
     BOOST_TEST(until([&] { return client.log().find("MISCONF") != std::string::npos; }));
-    BOOST_TEST(!waiter->is_told());
+    BOOST_TEST(!waiter->is_complete());
     BOOST_TEST(lock_view(server, "a").queued() == 1U);
 
     std::filesystem::remove(obstacle);

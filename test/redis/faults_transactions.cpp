@@ -35,7 +35,7 @@ struct transaction_faults_scene : monitor_faults_scene
     [[nodiscard]] task visit(monitor& whose)
     {
         const auto one_more = transaction<reading_room>().add(&reading_room::visits, 1);
-        co_await tell(whose, one_more);
+        co_await execute(whose, one_more);
     }
 
     /// Waits for a reader, subtracts it, and counts a visit.
@@ -46,7 +46,7 @@ struct transaction_faults_scene : monitor_faults_scene
                                   .wait_on(signal)
                                   .add(&reading_room::readers, -1)
                                   .add(&reading_room::visits, 1);
-        co_await tell(whose, take_one);
+        co_await execute(whose, take_one);
     }
 
     /// Holds the lock until a task has completed, while a transaction of the far session waits for it.
@@ -97,28 +97,28 @@ struct transaction_faults_scene : monitor_faults_scene
                 co_await give_one();
             });
         BOOST_TEST(server.run_id() != run_id);
-        BOOST_TEST(told == "done");
+        BOOST_TEST(outcomes == "done");
         BOOST_TEST(visits() == "1");
         BOOST_TEST(readers() == "0");
     }
 
     /// The outcomes that the far session has received.
-    std::string told;
+    std::string outcomes;
     asio::cancellation_signal gives_up;
 
 private:
     template <class Transaction>
-    [[nodiscard]] task tell(monitor& whose, const Transaction& what)
+    [[nodiscard]] task execute(monitor& whose, const Transaction& what)
     {
         auto token = asio::bind_cancellation_slot(gives_up.slot(), asio::use_awaitable);
         const auto error = co_await error_of(
             [&]() -> task
             {
                 const bool is_done = co_await whose.async_transact(what, std::move(token));
-                told += is_done ? "done" : "not done";
+                outcomes += is_done ? "done" : "not done";
             });
         if (error)
-            told += error.message();
+            outcomes += error.message();
     }
 };
 
@@ -146,10 +146,10 @@ BOOST_AUTO_TEST_CASE(message_lost_with_its_connection)
                 });
             co_await until_done_in_silence("1");
             co_await add_to_visits(10);
-            BOOST_TEST(told == "");
+            BOOST_TEST(outcomes == "");
             proxy.mend();
         });
-    BOOST_TEST(told == "done");
+    BOOST_TEST(outcomes == "done");
     BOOST_TEST(visits() == "11");
 }
 // The test above fails without the slot, by which the server knows the transaction.
@@ -157,7 +157,7 @@ BOOST_AUTO_TEST_CASE(message_lost_with_its_connection)
 BOOST_AUTO_TEST_CASE(connection_killed_while_it_waits)
 {
     run([this] { return while_it_waits([this] { return reconnect(); }); });
-    BOOST_TEST(told == "done");
+    BOOST_TEST(outcomes == "done");
     BOOST_TEST(visits() == "1");
     // The transaction has kept its position, so the client did not send it again.
     BOOST_TEST(far.metrics().transactions == 1U);
@@ -175,7 +175,7 @@ BOOST_AUTO_TEST_CASE(connection_killed_while_it_waits_on_a_condition)
             BOOST_TEST(condition_waiters() == "1");
             co_await give_one();
         });
-    BOOST_TEST(told == "done");
+    BOOST_TEST(outcomes == "done");
     BOOST_TEST(visits() == "1");
     BOOST_TEST(readers() == "0");
     BOOST_TEST(far.metrics().transactions == 1U);
@@ -193,7 +193,7 @@ BOOST_AUTO_TEST_CASE(disconnected_in_the_turn_of_the_transaction)
             BOOST_TEST(waiters() == "0");
             proxy.refuse(false);
         });
-    BOOST_TEST(told == "done");
+    BOOST_TEST(outcomes == "done");
     BOOST_TEST(visits() == "1");
     BOOST_TEST(far.metrics().transactions == 2U);
 }
@@ -215,10 +215,10 @@ BOOST_AUTO_TEST_CASE(cancelled_after_the_execution)
             co_await until_done_in_silence("1");
             gives_up.emit(asio::cancellation_type::total);
             co_await until_so([this] { return far.metrics().cancels == 1U; });
-            BOOST_TEST(told == "");
+            BOOST_TEST(outcomes == "");
             proxy.mend();
         });
-    BOOST_TEST(told == make_error_code(redis::errc::unknown_outcome).message());
+    BOOST_TEST(outcomes == make_error_code(redis::errc::unknown_outcome).message());
     BOOST_TEST(visits() == "1");
 }
 // The test above fails if the cancellation of a waiting transaction does not wait for its answer.
@@ -233,13 +233,13 @@ BOOST_AUTO_TEST_CASE(cancelled_while_the_server_is_unreachable)
                 {
                     co_await leave_it_alone();
                     gives_up.emit(asio::cancellation_type::total);
-                    co_await until_so([this] { return !told.empty(); });
+                    co_await until_so([this] { return !outcomes.empty(); });
                     proxy.refuse(false);
                     co_await until_so([this] { return far.metrics().cancels == 1U; });
                     co_await until_so([this] { return waiters() == "0"; });
                 });
         });
-    BOOST_TEST(told == make_error_code(redis::errc::unknown_outcome).message());
+    BOOST_TEST(outcomes == make_error_code(redis::errc::unknown_outcome).message());
     BOOST_TEST(visits() == "0");
 }
 // The test above fails if the client does not send the cancellation after its reconnect.
@@ -269,10 +269,10 @@ BOOST_AUTO_TEST_CASE(maxmemory_one_noeviction)
                     co_return;
                 });
             // The server does not refuse the release, which executes the waiting transaction.
-            co_await until_so([this] { return !told.empty(); });
+            co_await until_so([this] { return !outcomes.empty(); });
             server.run({"CONFIG", "SET", "maxmemory", "0"});
         });
-    BOOST_TEST(told == "done");
+    BOOST_TEST(outcomes == "done");
     BOOST_TEST(visits() == "1");
 }
 // The test above fails if release is not permitted to run when the memory is full.

@@ -26,7 +26,7 @@ BOOST_AUTO_TEST_CASE(a_set_publishes_one_message_per_connection)
     BOOST_TEST(wait("a#1") == "closed");
     TEST_WORDS(members(1), "a#1", "b#1");
     BOOST_TEST(set("x+1") == "open");
-    TEST_WORDS(told(), "w:a#1 open gate", "w:b#1 open gate");
+    TEST_WORDS(messages(), "w:a#1 open gate", "w:b#1 open gate");
     BOOST_TEST(store.published[0].second == "open gate " + std::to_string(generation));
     TEST_WORDS(members(1));
     BOOST_TEST(wait("c#1") == "open");
@@ -56,7 +56,7 @@ BOOST_AUTO_TEST_CASE(setting_a_set_event_changes_nothing)
     wait("a#1");
     BOOST_TEST(set("x+2") == "open");
     BOOST_TEST(generation == first);
-    TEST_WORDS(told());
+    TEST_WORDS(messages());
 }
 
 BOOST_AUTO_TEST_CASE(a_repeated_call_changes_nothing)
@@ -65,7 +65,7 @@ BOOST_AUTO_TEST_CASE(a_repeated_call_changes_nothing)
     reset("x+2");
     wait("a#1");
     BOOST_TEST(set("x+1") == "closed");
-    TEST_WORDS(told());
+    TEST_WORDS(messages());
     TEST_WORDS(members(1), "a#1");
     pass(59min);
     BOOST_TEST(set("x+1") == "closed");
@@ -150,7 +150,7 @@ BOOST_AUTO_TEST_CASE(a_gate_lives_as_long_as_it_has_waiters)
         BOOST_TEST(wait("a#1") == "closed");
     }
     set("x+1");
-    TEST_WORDS(told(), "w:a#1 open gate");
+    TEST_WORDS(messages(), "w:a#1 open gate");
 }
 
 BOOST_AUTO_TEST_CASE(unresponsive_connections_are_forgotten)
@@ -168,10 +168,10 @@ BOOST_AUTO_TEST_CASE(the_last_arrival_opens_a_latch)
     number = 3;
     wait("a#1");
     BOOST_TEST(count_down(2, "x+1") == "closed");
-    TEST_WORDS(told());
+    TEST_WORDS(messages());
     BOOST_TEST(count_down(2, "x+2") == "excess");
     BOOST_TEST(count_down(1, "x+3") == "open");
-    TEST_WORDS(told(), "w:a#1 open gate");
+    TEST_WORDS(messages(), "w:a#1 open gate");
     BOOST_TEST(count_down(1, "x+4") == "excess");
     BOOST_TEST(read() == "open");
 }
@@ -185,7 +185,7 @@ BOOST_AUTO_TEST_CASE(an_arrival_can_wait_with_the_same_command)
     BOOST_TEST(count_down(1, "x+1", "", "a#2") == "closed");
     TEST_WORDS(members(1), "a#1", "a#2");
     BOOST_TEST(count_down(1, "x+2", "", "b#1") == "open");
-    TEST_WORDS(told(), "w:a#1 open gate", "w:a#2 open gate");
+    TEST_WORDS(messages(), "w:a#1 open gate", "w:a#2 open gate");
 }
 
 BOOST_AUTO_TEST_CASE(a_changed_latch_is_kept_for_the_given_time)
@@ -218,7 +218,7 @@ BOOST_AUTO_TEST_CASE(the_last_arrival_releases_all_participants)
     BOOST_TEST(arrive("b+1", "b#1") == "open");
     // The last participant learns from the answer that the round is complete. Its connection receives
     // the message as well, because other participants may use the same connection.
-    TEST_WORDS(told(), "w:a#1 open gate", "w:b#1 open gate");
+    TEST_WORDS(messages(), "w:a#1 open gate", "w:b#1 open gate");
     BOOST_TEST(arrive("a+2", "a#1") == "closed");
 }
 
@@ -262,7 +262,7 @@ BOOST_AUTO_TEST_CASE(an_arrival_expires_after_a_lease)
     pass(10s);
     // A participant that was only slow counts again.
     BOOST_TEST(arrive("a+1", "a#1") == "open");
-    TEST_WORDS(told(), "w:b#1 open gate", "w:a#1 open gate");
+    TEST_WORDS(messages(), "w:b#1 open gate", "w:a#1 open gate");
 }
 
 BOOST_AUTO_TEST_CASE(the_others_do_not_wait_for_a_participant_that_dropped_out)
@@ -272,7 +272,7 @@ BOOST_AUTO_TEST_CASE(the_others_do_not_wait_for_a_participant_that_dropped_out)
     arrive("a+1", "a#1");
     arrive("b+1", "b#1");
     BOOST_TEST(drop("c+1") == "open");
-    TEST_WORDS(told(), "w:a#1 open gate", "w:b#1 open gate");
+    TEST_WORDS(messages(), "w:a#1 open gate", "w:b#1 open gate");
     BOOST_TEST(drop("c+1") == "open");
     BOOST_TEST(field("number") == "2");
     drop("d+1");

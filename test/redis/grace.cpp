@@ -78,12 +78,12 @@ BOOST_AUTO_TEST_CASE(a_waiter_does_not_overtake_the_holder_of_a_server_that_lost
     // The waiter has reconnected, but the holder has not.
     BOOST_TEST(until([&] { return view.queued() == 1; }));
     BOOST_TEST(view.owner() == "?");
-    BOOST_TEST(never_within(50ms, [&] { return waiter->is_told(); }));
+    BOOST_TEST(never_within(50ms, [&] { return waiter->is_complete(); }));
     BOOST_TEST(holder->holds());
     proxy.refuse(false);
     BOOST_TEST(until([&] { return view.number("fence") == holder->fence(); }));
     BOOST_TEST(holder->holds());
-    BOOST_TEST(!waiter->is_told());
+    BOOST_TEST(!waiter->is_complete());
     BOOST_TEST(holder->unlock() == error_code());
     BOOST_TEST(waiter->result() == "held");
     BOOST_TEST(waiter->fence() > holder->fence());
@@ -139,7 +139,7 @@ BOOST_AUTO_TEST_CASE(an_outdated_snapshot_does_not_let_anybody_overtake_the_hold
     proxy.refuse(false);
     BOOST_TEST(until([&] { return lock_view(server, "a").number("fence") == holder->fence(); }));
     BOOST_TEST(holder->holds());
-    BOOST_TEST(!waiter->is_told());
+    BOOST_TEST(!waiter->is_complete());
     BOOST_TEST(holder->unlock() == error_code());
     BOOST_TEST(waiter->result() == "held");
     BOOST_TEST(permit->holds());

@@ -133,7 +133,7 @@ const std::vector<safeguard>& all_safeguards()
          only({failover, restart_empty}),
          "was confirmed that the server has not executed",
          67},
-        {"a worker that waits again tells its position",
+        {"a worker that waits again reports its position",
          {},
          forget_position,
          only({cut, restart_aof}),

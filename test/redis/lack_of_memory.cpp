@@ -75,7 +75,7 @@ struct scene
             [&]
             {
                 drain(context);
-                return done.is_told();
+                return done.is_complete();
             }));
         BOOST_TEST_REQUIRE(done.state() == "done");
         return std::move(done.value());

@@ -57,7 +57,7 @@ struct scene
             [&]
             {
                 drain(context);
-                return what.is_told();
+                return what.is_complete();
             }));
         BOOST_TEST_REQUIRE(what.state() == "done");
     }

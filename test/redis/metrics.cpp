@@ -137,11 +137,11 @@ BOOST_AUTO_TEST_CASE(a_session_reports_latencies)
     BOOST_TEST(guards.size() == 1U);
 
     BOOST_TEST(until([&] { return s.metrics().round_trip.count == 3; }));
-    const session_metrics told = s.metrics();
-    BOOST_TEST(told.lock_wait.count == 2U);
+    const session_metrics metrics = s.metrics();
+    BOOST_TEST(metrics.lock_wait.count == 2U);
     // The first lock was granted by an answer, and not by a message.
-    BOOST_TEST(told.grant_delivery.count == 1U);
-    BOOST_TEST((told.grant_delivery.sum >= 20ms));
-    for (const auto& each : {told.round_trip, told.lock_wait, told.grant_delivery})
+    BOOST_TEST(metrics.grant_delivery.count == 1U);
+    BOOST_TEST((metrics.grant_delivery.sum >= 20ms));
+    for (const auto& each : {metrics.round_trip, metrics.lock_wait, metrics.grant_delivery})
         BOOST_TEST(is_whole(each));
 }

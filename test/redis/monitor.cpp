@@ -633,21 +633,22 @@ BOOST_AUTO_TEST_CASE(closing_the_session_makes_the_outcome_of_a_wait_that_commit
     run(
         [this]() -> task
         {
-            error_code told;
+            error_code result;
             auto body = [&](section& s) -> task
             {
                 s->parts = 7;
                 server.pause();
                 const auto never = [](const stock&) { return false; };
-                told = co_await error_of([&]() -> task { co_await s.async_wait(changed, never); });
-                throw system_error(told);
+                result =
+                    co_await error_of([&]() -> task { co_await s.async_wait(changed, never); });
+                throw system_error(result);
             };
             start([&]() -> task
                   { co_await error_of([&]() -> task { co_await guarded.async_with(body); }); });
             co_await until_so([this] { return session.metrics().releases == 1; });
             session.async_close(asio::detached);
-            co_await until_so([&] { return !!told; });
-            BOOST_TEST(told == make_error_code(redis::errc::unknown_outcome));
+            co_await until_so([&] { return !!result; });
+            BOOST_TEST(result == make_error_code(redis::errc::unknown_outcome));
             server.resume();
         });
 }

@@ -54,9 +54,9 @@ BOOST_FIXTURE_TEST_SUITE(redis_monitor_scripts, monitor_scene)
 
 BOOST_AUTO_TEST_CASE(an_immediate_grant_contains_the_state)
 {
-    const words told = acquire("a#1.1");
-    BOOST_TEST(told[0] == "own");
-    BOOST_TEST(told[6] == "1:n2:12");
+    const words answer = acquire("a#1.1");
+    BOOST_TEST(answer[0] == "own");
+    BOOST_TEST(answer[6] == "1:n2:12");
     // A repetition is answered in the same way, because the answer may have been lost.
     BOOST_TEST(acquire("a#1.1")[6] == "1:n2:12");
     release("a#1.1", fence(), "s");
@@ -148,7 +148,7 @@ BOOST_AUTO_TEST_CASE(a_lock_is_handed_over_although_its_state_is_damaged)
     spoil();
     BOOST_TEST(release("a#1.1", fence())[0] == "released");
     BOOST_TEST(owner() == "b#1.1");
-    BOOST_TEST(told() == words{"w:b#1 grant b#1.1"});
+    BOOST_TEST(messages() == words{"w:b#1 grant b#1.1"});
     BOOST_TEST(carried() == "");
     // A notification alone does not need the state either.
     store.run(words{"DEL", "state"});
@@ -166,13 +166,13 @@ BOOST_AUTO_TEST_CASE(fetch_returns_the_state_after_a_message)
     commit("a#1.1", fence(), "", {}, {"n", "=13"});
     BOOST_TEST(owner() == "b#1.1");
     BOOST_TEST(left() == 4'000'000);
-    const words told = fetch("b#1.1", fence());
-    BOOST_TEST(told[0] == "own");
-    BOOST_TEST(told[2] == std::to_string(fence()));
-    BOOST_TEST(told[6] == "1:n2:13");
+    const words answer = fetch("b#1.1", fence());
+    BOOST_TEST(answer[0] == "own");
+    BOOST_TEST(answer[2] == std::to_string(fence()));
+    BOOST_TEST(answer[6] == "1:n2:13");
     // The fetch has started a whole lease.
     BOOST_TEST(left() == 15'000'000);
-    BOOST_TEST(std::stoll(told[3]) == store.clock + 15'000'000);
+    BOOST_TEST(std::stoll(answer[3]) == store.clock + 15'000'000);
     lease = "5000";
     fetch("b#1.1", fence());
     BOOST_TEST(left() == 15'000'000);
@@ -183,9 +183,9 @@ BOOST_AUTO_TEST_CASE(only_the_holder_can_fetch_the_state)
     acquire("a#1.1");
     const std::int64_t former = fence();
     acquire("b#1.1");
-    const words told = fetch("b#1.1", former);
-    BOOST_TEST(told[0] == "lost");
-    BOOST_TEST(told[6] == "");
+    const words answer = fetch("b#1.1", former);
+    BOOST_TEST(answer[0] == "lost");
+    BOOST_TEST(answer[6] == "");
     BOOST_TEST(left() == 4'000'000);
     release("a#1.1", former, "s");
     BOOST_TEST(fetch("b#1.1", former)[0] == "lost");
@@ -200,7 +200,7 @@ BOOST_AUTO_TEST_CASE(a_late_fetch_reports_the_lost_lock)
     pass(5s);
     BOOST_TEST(fetch("a#1.1", former)[0] == "lost");
     BOOST_TEST(owner() == "b#1.1");
-    BOOST_TEST(told().size() == 2U);
+    BOOST_TEST(messages().size() == 2U);
     pass(1s);
     // Without waiters, the lock becomes free.
     release("b#1.1", fence(), "s");

@@ -271,7 +271,7 @@ BOOST_AUTO_TEST_CASE(more_capacity_reaches_the_waiters_of_other_sessions_in_orde
         BOOST_TEST(until([&] { return queued("semaphore", "printers") == 2; }));
         co_await printers.async_set_capacity(2);
         BOOST_TEST(first->result() == "held");
-        BOOST_TEST(!second->is_told());
+        BOOST_TEST(!second->is_complete());
         BOOST_TEST(queued("semaphore", "printers") == 1);
         co_await printers.async_set_capacity(3);
         BOOST_TEST(second->result() == "held");
@@ -310,7 +310,7 @@ BOOST_AUTO_TEST_CASE(a_waiter_of_another_session_for_more_than_a_smaller_capacit
         const auto large = other.acquire("printers", 3);
         BOOST_TEST(until([&] { return queued("semaphore", "printers") == 1; }));
         co_await printers.async_set_capacity(2);
-        BOOST_TEST(until([&] { return large->is_told(); }));
+        BOOST_TEST(until([&] { return large->is_complete(); }));
         BOOST_TEST(large->error() == make_error_code(turnstile::errc::invalid_count));
         BOOST_TEST(queued("semaphore", "printers") == 0);
     };
@@ -582,7 +582,7 @@ BOOST_AUTO_TEST_CASE(a_broken_lock_passes_to_the_next_waiter_and_its_holder_is_i
         BOOST_TEST(co_await mutex.async_break(holder->fence()) == 1U);
         BOOST_TEST(waiter->result() == "held");
         BOOST_TEST(waiter->fence() > holder->fence());
-        BOOST_TEST(until([&] { return holder->is_told_of_loss(); }));
+        BOOST_TEST(until([&] { return holder->knows_of_loss(); }));
         BOOST_TEST(!holder->holds());
         BOOST_TEST(till.log().find("the lock 'a' was lost: an operator has broken turnstile:") !=
                    std::string::npos);
@@ -702,10 +702,10 @@ BOOST_AUTO_TEST_CASE(one_holder_of_a_semaphore_or_all_can_be_broken)
     {
         const auto mine = co_await printers.async_acquire();
         BOOST_TEST(co_await printers.async_break(first->fence()) == 1U);
-        BOOST_TEST(until([&] { return first->is_told_of_loss(); }));
+        BOOST_TEST(until([&] { return first->knows_of_loss(); }));
         BOOST_TEST(second->holds());
         BOOST_TEST(co_await printers.async_break() == 2U);
-        BOOST_TEST(until([&] { return second->is_told_of_loss(); }));
+        BOOST_TEST(until([&] { return second->knows_of_loss(); }));
         BOOST_TEST(until([&] { return !mine.valid(); }));
         BOOST_TEST(co_await printers.async_break() == 0U);
         BOOST_TEST(co_await printers.async_available() == 3);

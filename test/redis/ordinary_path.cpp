@@ -288,7 +288,7 @@ BOOST_AUTO_TEST_CASE(the_ordinary_path_has_the_effects_of_the_full_one)
                 redis_store third = store;
                 // The ordinary path may leave such a flag as it is, but makes none.
                 const bool was_stale = calls::has_stale_flag(store);
-                const redis_reply told = with_path.run(store, ask.script, its_keys, ask.arguments);
+                const redis_reply reply = with_path.run(store, ask.script, its_keys, ask.arguments);
                 const redis_reply same =
                     without_path.run(other, ask.script, its_keys, ask.arguments);
                 ++(path_alone.run(third, ask.script, its_keys, ask.arguments).is_error()
@@ -296,9 +296,9 @@ BOOST_AUTO_TEST_CASE(the_ordinary_path_has_the_effects_of_the_full_one)
                        : ordinary)[ask.script];
                 BOOST_TEST_CONTEXT(ask.script << " in call " << i)
                 {
-                    BOOST_TEST(told.is_error() == same.is_error());
-                    if (!told.is_error())
-                        BOOST_TEST(to_string(told) == to_string(same));
+                    BOOST_TEST(reply.is_error() == same.is_error());
+                    if (!reply.is_error())
+                        BOOST_TEST(to_string(reply) == to_string(same));
                     const bool is_same = was_stale ? calls::without_stale_flag(store) ==
                                                          calls::without_stale_flag(other)
                                                    : store == other;

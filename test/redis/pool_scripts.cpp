@@ -27,7 +27,7 @@ BOOST_AUTO_TEST_CASE(acquire_of_available_units)
     BOOST_TEST(acquire("b#1.1", 1)[0] == "own");
     BOOST_TEST(acquire("c#1.1", 1)[0] == "queued");
     BOOST_TEST(held() == 3);
-    TEST_WORDS(told());
+    TEST_WORDS(messages());
 }
 
 BOOST_AUTO_TEST_CASE(acquire_again_answers_the_same)
@@ -150,7 +150,7 @@ BOOST_AUTO_TEST_CASE(a_former_ticket_at_the_head_is_granted_at_once)
     pass(1us);
     BOOST_TEST(acquire("c#1.1", 1, "queue", 1)[0] == "own");
     // Only the answer reports the grant.
-    TEST_WORDS(told());
+    TEST_WORDS(messages());
     TEST_WORDS(queue(), "b#1.1");
 }
 
@@ -161,7 +161,7 @@ BOOST_AUTO_TEST_CASE(a_failed_try_ends_expired_grants)
     acquire("b#1.1", 1);
     pass(3s);
     BOOST_TEST(acquire("c#1.1", 3, "try")[0] == "busy");
-    TEST_WORDS(told(), "w:a#1 lost a#1.1");
+    TEST_WORDS(messages(), "w:a#1 lost a#1.1");
     BOOST_TEST(held() == 1);
 }
 
@@ -254,7 +254,7 @@ BOOST_AUTO_TEST_CASE(release_grants_units_to_all_waiters_that_fit)
     acquire("c#1.1", 1);
     acquire("d#1.1", 2);
     BOOST_TEST(release("a#1.1", fence)[0] == "released");
-    TEST_WORDS(told(), "w:b#1 grant b#1.1", "w:c#1 grant c#1.1");
+    TEST_WORDS(messages(), "w:b#1 grant b#1.1", "w:c#1 grant c#1.1");
     TEST_WORDS(queue(), "d#1.1");
     BOOST_TEST(held() == 2);
 }
@@ -265,7 +265,7 @@ BOOST_AUTO_TEST_CASE(disconnected_waiters_are_skipped)
     acquire("x#1.1", 3);
     acquire("b#1.1", 3);
     release("a#1.1", fence);
-    TEST_WORDS(told(), "w:b#1 grant b#1.1");
+    TEST_WORDS(messages(), "w:b#1 grant b#1.1");
     BOOST_TEST(!store.hash("pool")->contains("w x#1.1"));
 }
 
@@ -370,7 +370,7 @@ BOOST_AUTO_TEST_CASE(an_expired_lease_makes_its_units_available)
     BOOST_TEST(nudge("b#1.1")[0] == "queued");
     pass(1us);
     BOOST_TEST(nudge("b#1.1")[0] == "own");
-    TEST_WORDS(told(), "w:a#1 lost a#1.1");
+    TEST_WORDS(messages(), "w:a#1 lost a#1.1");
     BOOST_TEST(renew("a#1.1", fence, 2)[0] == "lost");
 }
 
@@ -381,21 +381,21 @@ BOOST_AUTO_TEST_CASE(every_script_ends_an_expired_grant)
     acquire("b#1.1", 3);
     pass(4s);
     BOOST_TEST(renew("a#1.1", fence, 2)[0] == "lost");
-    TEST_WORDS(told(), "w:a#1 lost a#1.1", "w:b#1 grant b#1.1");
+    TEST_WORDS(messages(), "w:a#1 lost a#1.1", "w:b#1 grant b#1.1");
     BOOST_TEST(held() == 3);
     acquire("c#1.1", 2);
     pass(4s);
     cancel("d#1.1");
-    TEST_WORDS(told(), "w:b#1 lost b#1.1", "w:c#1 grant c#1.1");
+    TEST_WORDS(messages(), "w:b#1 lost b#1.1", "w:c#1 grant c#1.1");
     BOOST_TEST(held() == 2);
     acquire("a#1.2", 2);
     pass(4s);
     release("d#1.1", 1);
-    TEST_WORDS(told(), "w:c#1 lost c#1.1", "w:a#1 grant a#1.2");
+    TEST_WORDS(messages(), "w:c#1 lost c#1.1", "w:a#1 grant a#1.2");
     acquire("b#1.2", 3);
     pass(4s);
     BOOST_TEST(nudge("b#1.2")[0] == "own");
-    TEST_WORDS(told(), "w:a#1 lost a#1.2");
+    TEST_WORDS(messages(), "w:a#1 lost a#1.2");
     BOOST_TEST(held() == 3);
     const std::int64_t last = std::stoll(nudge("b#1.2")[2]);
     pass(4s);
@@ -561,7 +561,7 @@ BOOST_AUTO_TEST_CASE(waiters_learn_of_an_earlier_deadline)
     acquire("c#1.1", 3);
     pass(1s);
     release("a#1.1", fence);
-    TEST_WORDS(told(), "w:b#1 grant b#1.1", "w:c#1 due c#1.1");
+    TEST_WORDS(messages(), "w:b#1 grant b#1.1", "w:c#1 due c#1.1");
     BOOST_TEST(store.published.back().second == "due c#1.1 0 " +
                                                     std::to_string(store.clock + 4'000'000) + ' ' +
                                                     std::to_string(store.clock));
@@ -576,7 +576,7 @@ BOOST_AUTO_TEST_CASE(waiters_receive_no_message_if_the_first_deadline_is_not_an_
     acquire("c#1.1", 3);
     pass(1us);
     release("a#1.1", fence);
-    TEST_WORDS(told(), "w:b#1 grant b#1.1");
+    TEST_WORDS(messages(), "w:b#1 grant b#1.1");
 
     // Another holder has the first deadline.
     keys = {"pool2"};
@@ -587,7 +587,7 @@ BOOST_AUTO_TEST_CASE(waiters_receive_no_message_if_the_first_deadline_is_not_an_
     acquire("d#1.2", 2);
     pass(1us);
     release("b#1.2", other);
-    TEST_WORDS(told(), "w:c#1 grant c#1.2");
+    TEST_WORDS(messages(), "w:c#1 grant c#1.2");
 }
 
 BOOST_AUTO_TEST_CASE(connections_at_both_ends_of_the_queue_learn_of_an_earlier_deadline)
@@ -597,8 +597,8 @@ BOOST_AUTO_TEST_CASE(connections_at_both_ends_of_the_queue_learn_of_an_earlier_d
     for (const std::string id : {"b", "c", "d", "c", "e", "f", "g", "h", "i", "c", "j"})
         acquire(id + "#1." + std::to_string(queue().size() + 1), 3);
     release("a#1.1", fence);
-    TEST_WORDS(told(), "w:b#1 grant b#1.1", "w:c#1 due c#1.2", "w:d#1 due d#1.3", "w:e#1 due e#1.5",
-               "w:h#1 due h#1.8", "w:i#1 due i#1.9", "w:j#1 due j#1.11");
+    TEST_WORDS(messages(), "w:b#1 grant b#1.1", "w:c#1 due c#1.2", "w:d#1 due d#1.3",
+               "w:e#1 due e#1.5", "w:h#1 due h#1.8", "w:i#1 due i#1.9", "w:j#1 due j#1.11");
 }
 
 BOOST_AUTO_TEST_CASE(cancelling_a_waiter_grants_units_to_the_next_ones)
@@ -607,7 +607,7 @@ BOOST_AUTO_TEST_CASE(cancelling_a_waiter_grants_units_to_the_next_ones)
     acquire("b#1.1", 2);
     acquire("c#1.1", 1);
     BOOST_TEST(cancel("b#1.1")[0] == "cancelled");
-    TEST_WORDS(told(), "w:c#1 grant c#1.1");
+    TEST_WORDS(messages(), "w:c#1 grant c#1.1");
     BOOST_TEST(held() == 3);
     // A waiter that was granted the units just now is cancelled as well.
     BOOST_TEST(cancel("c#0.1,c#1.1")[0] == "cancelled");
@@ -654,7 +654,7 @@ BOOST_AUTO_TEST_CASE(the_units_of_a_broken_pool_pass_to_the_waiters)
     acquire("c#1.1", 2);
     acquire("d#1.1", 1);
     BOOST_TEST(break_lock()[6] == "2");
-    TEST_WORDS(told(), "broken pool " + std::to_string(first), "w:a#1 lost a#1.1",
+    TEST_WORDS(messages(), "broken pool " + std::to_string(first), "w:a#1 lost a#1.1",
                "broken pool " + std::to_string(second), "w:b#1 lost b#1.1", "w:c#1 grant c#1.1",
                "w:d#1 grant d#1.1");
     BOOST_TEST(store.published[1].second.ends_with(" broken"));

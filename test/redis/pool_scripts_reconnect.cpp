@@ -93,13 +93,13 @@ BOOST_AUTO_TEST_CASE(resync_grants_units_to_waiters)
     const std::int64_t fence = fence_of(acquire("a#1.1", 3));
     acquire("b#1.1", 1);
     resync("a#1.1", "a#2.1", fence, 2);
-    TEST_WORDS(told(), "w:b#1 grant b#1.1");
+    TEST_WORDS(messages(), "w:b#1 grant b#1.1");
     acquire("b#1.2", 2);
     release("b#1.1", fence_of(nudge("b#1.1")));
     pass(15s);
     // The new connection of the waiter has no subscriber yet.
     BOOST_TEST(resync("b#1.2", "b#2.2")[0] == "own");
-    TEST_WORDS(told(), "w:a#2 lost a#2.1");
+    TEST_WORDS(messages(), "w:a#2 lost a#2.1");
 }
 
 // The units of a crashed holder go to the first waiter, although its new id is reported after the holder's.

@@ -27,7 +27,7 @@ BOOST_AUTO_TEST_CASE(additional_capacity_is_granted_to_waiters_in_order)
     const words answer = resize(6, "call");
     BOOST_TEST(answer[0] == "ok");
     BOOST_TEST(answer[6] == "1");
-    TEST_WORDS(told(), "w:b#1 grant b#1.1", "w:c#1 due c#1.1");
+    TEST_WORDS(messages(), "w:b#1 grant b#1.1", "w:c#1 due c#1.1");
     TEST_WORDS(queue(), "c#1.1");
 }
 
@@ -38,10 +38,10 @@ BOOST_AUTO_TEST_CASE(units_above_the_capacity_vanish_when_they_are_released)
     BOOST_TEST(resize(1, "call")[6] == "0");
     acquire("c#1.1", 1);
     release("a#1.1", first);
-    TEST_WORDS(told());
+    TEST_WORDS(messages());
     BOOST_TEST(value() == 0);
     release("b#1.1", second);
-    TEST_WORDS(told(), "w:c#1 grant c#1.1");
+    TEST_WORDS(messages(), "w:c#1 grant c#1.1");
 }
 
 BOOST_AUTO_TEST_CASE(waiters_for_more_than_the_capacity_are_removed_from_the_queue)
@@ -51,11 +51,11 @@ BOOST_AUTO_TEST_CASE(waiters_for_more_than_the_capacity_are_removed_from_the_que
     acquire("c#1.1", 1);
     acquire("d#1.1", 3);
     resize(2, "call");
-    TEST_WORDS(told(), "w:b#1 impossible b#1.1", "w:d#1 impossible d#1.1");
+    TEST_WORDS(messages(), "w:b#1 impossible b#1.1", "w:d#1 impossible d#1.1");
     TEST_WORDS(queue(), "c#1.1");
     BOOST_TEST(!store.hash("pool")->contains("w b#1.1"));
     resize(3, "other");
-    TEST_WORDS(told(), "w:c#1 grant c#1.1");
+    TEST_WORDS(messages(), "w:c#1 grant c#1.1");
 }
 
 // A late copy of a call must not replace a newer capacity.
@@ -113,7 +113,7 @@ BOOST_AUTO_TEST_CASE(units_that_are_left_outside_do_not_become_available)
     BOOST_TEST(value() == 1);
     BOOST_TEST(acquire("b#1.1", 2)[0] == "queued");
     add(2, "a#0+1");
-    TEST_WORDS(told(), "w:b#1 grant b#1.1");
+    TEST_WORDS(messages(), "w:b#1 grant b#1.1");
     BOOST_TEST(value() == 1);
 }
 
@@ -122,7 +122,7 @@ BOOST_AUTO_TEST_CASE(units_of_a_permit_can_be_released_or_taken_for_good)
     const std::int64_t fence = fence_of(acquire("a#1.1", 3));
     acquire("b#1.1", 1);
     BOOST_TEST(renew("a#1.1", fence, 2)[0] == "own");
-    TEST_WORDS(told(), "w:b#1 grant b#1.1");
+    TEST_WORDS(messages(), "w:b#1 grant b#1.1");
     BOOST_TEST(renew("a#1.1", fence, 1, 1)[0] == "own");
     BOOST_TEST(renew("a#1.1", fence, 1, 1)[0] == "own");
     BOOST_TEST(value() == 0);
@@ -272,7 +272,7 @@ BOOST_FIXTURE_TEST_CASE(sets_of_an_automatic_event_do_not_add_up, signal_scene)
     BOOST_TEST(acquire("b#1.1", 1)[0] == "queued");
     // The first waiter has not confirmed its signal yet.
     set();
-    TEST_WORDS(told(), "w:b#1 grant b#1.1");
+    TEST_WORDS(messages(), "w:b#1 grant b#1.1");
     set();
     BOOST_TEST(value() == 1);
     reset();
@@ -314,10 +314,10 @@ BOOST_FIXTURE_TEST_CASE(an_expired_set_does_not_merge_with_the_next_one, signal_
     acquire("b#1.1", 1);
     acquire("c#1.1", 1);
     set();
-    TEST_WORDS(told(), "w:a#1 grant a#1.1", "w:b#1 due b#1.1", "w:c#1 due c#1.1");
+    TEST_WORDS(messages(), "w:a#1 grant a#1.1", "w:b#1 due b#1.1", "w:c#1 due c#1.1");
     pass(4s);
     set();
-    TEST_WORDS(told(), "w:a#1 lost a#1.1", "w:b#1 grant b#1.1", "w:c#1 grant c#1.1");
+    TEST_WORDS(messages(), "w:a#1 lost a#1.1", "w:b#1 grant b#1.1", "w:c#1 grant c#1.1");
 }
 
 BOOST_FIXTURE_TEST_CASE(an_event_that_is_set_is_kept, signal_scene)

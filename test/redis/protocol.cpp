@@ -17,10 +17,10 @@ BOOST_AUTO_TEST_SUITE(redis_protocol)
 BOOST_AUTO_TEST_CASE(a_reply)
 {
     const std::vector<std::string> leaves{"own 5 6 7", "queued 1 4 2 3 1 12"};
-    const auto told = parse_answers(leaves);
-    BOOST_TEST_REQUIRE(told.has_value());
-    BOOST_TEST_REQUIRE(told->size() == 2U);
-    const script_answer& first = (*told)[0];
+    const auto answers = parse_answers(leaves);
+    BOOST_TEST_REQUIRE(answers.has_value());
+    BOOST_TEST_REQUIRE(answers->size() == 2U);
+    const script_answer& first = (*answers)[0];
     BOOST_TEST((first.status == script_answer::status_code::own));
     BOOST_TEST(first.now == 5);
     BOOST_TEST(first.fence == 6);
@@ -28,7 +28,7 @@ BOOST_AUTO_TEST_CASE(a_reply)
     BOOST_TEST(first.ticket == 0);
     BOOST_TEST(!first.more);
     BOOST_TEST(first.extra.empty());
-    const script_answer& second = (*told)[1];
+    const script_answer& second = (*answers)[1];
     BOOST_TEST((second.status == script_answer::status_code::queued));
     BOOST_TEST(second.ticket == 3);
     BOOST_TEST(second.more);
@@ -56,9 +56,9 @@ BOOST_AUTO_TEST_CASE(every_status)
         const bool ours = said < status::foreign;
         const auto alone = parse_answers(std::vector{name});
         BOOST_TEST(alone.has_value() == !ours, name);
-        const auto told = ours ? parse_answers(std::vector{name + " 1 2 3"}) : alone;
-        BOOST_TEST((told->front().status == said), name);
-        BOOST_TEST(told->front().now == (ours ? 1 : 0), name);
+        const auto answers = ours ? parse_answers(std::vector{name + " 1 2 3"}) : alone;
+        BOOST_TEST((answers->front().status == said), name);
+        BOOST_TEST(answers->front().now == (ours ? 1 : 0), name);
     }
 }
 
@@ -88,11 +88,11 @@ BOOST_AUTO_TEST_CASE(malformed_replies_are_rejected)
 
 BOOST_AUTO_TEST_CASE(an_answer_with_contributions)
 {
-    const auto told = parse_answers(std::vector<std::string>{"own 1 2 3,4,a.b"});
-    BOOST_TEST_REQUIRE(told.has_value());
-    BOOST_TEST(told->front().deadline == 3);
-    BOOST_TEST(told->front().next_expiry == 4);
-    BOOST_TEST(told->front().bad_field == "a.b");
+    const auto answers = parse_answers(std::vector<std::string>{"own 1 2 3,4,a.b"});
+    BOOST_TEST_REQUIRE(answers.has_value());
+    BOOST_TEST(answers->front().deadline == 3);
+    BOOST_TEST(answers->front().next_expiry == 4);
+    BOOST_TEST(answers->front().bad_field == "a.b");
     BOOST_TEST(parse_answers(std::vector<std::string>{"own 1 2 3,4"})->front().bad_field == "");
     for (const char* wrong : {"own 1 2 3,", "own 1 2 ,4", "own 1 2 3,,a", "own 1 2 3,a"})
         BOOST_TEST(!parse_answers(std::vector<std::string>{wrong}), wrong);
@@ -103,10 +103,10 @@ BOOST_AUTO_TEST_CASE(a_malformed_reply_among_several_counts_as_damaged)
     for (const char* wrong :
          {"own 1 2", "own 1 1.5 3", "own 1 -2 3", "own 1 9999999999999999 3", ""})
     {
-        const auto told = parse_answers(std::vector<std::string>{"own 1 2 3", wrong});
-        BOOST_TEST_REQUIRE(told.has_value());
-        BOOST_TEST((told->at(0).status == script_answer::status_code::own));
-        BOOST_TEST((told->at(1).status == script_answer::status_code::damaged));
+        const auto answers = parse_answers(std::vector<std::string>{"own 1 2 3", wrong});
+        BOOST_TEST_REQUIRE(answers.has_value());
+        BOOST_TEST((answers->at(0).status == script_answer::status_code::own));
+        BOOST_TEST((answers->at(1).status == script_answer::status_code::damaged));
         BOOST_TEST(!parse_answers(std::vector<std::string>{wrong}));
     }
 }
@@ -115,11 +115,11 @@ BOOST_AUTO_TEST_CASE(a_state)
 {
     using namespace std::string_literals;
     using fields = turnstile::redis::detail::field_map;
-    const auto told = parse_state("1:a2:12"
-                                  "3:b c0:"
-                                  "0:5:\0 :1:"s);
-    BOOST_TEST_REQUIRE(told.has_value());
-    BOOST_TEST((*told == fields{{"a", "12"}, {"b c", ""}, {"", "\0 :1:"s}}));
+    const auto state = parse_state("1:a2:12"
+                                   "3:b c0:"
+                                   "0:5:\0 :1:"s);
+    BOOST_TEST_REQUIRE(state.has_value());
+    BOOST_TEST((*state == fields{{"a", "12"}, {"b c", ""}, {"", "\0 :1:"s}}));
     BOOST_TEST(parse_state("").has_value());
     for (const std::string_view text :
          {"1", "a", "1:", "1:a", "1:a1", "1:a2:1", "1:a1:b2", "-1:a0:", "1 :a0:", " ",

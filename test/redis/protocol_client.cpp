@@ -275,9 +275,9 @@ BOOST_AUTO_TEST_CASE(a_try_does_not_wait)
                "try");
     machine.answered(now, std::get<turnstile::redis::detail::command>(actions[0]).number,
                      {say(status::busy, 0, 15s)});
-    const auto told = machine.take_actions();
-    BOOST_TEST(std::get<failed>(told[0]).attempt == id);
-    BOOST_TEST((std::get<failed>(told[0]).reason == attempt_failure::busy));
+    const auto results = machine.take_actions();
+    BOOST_TEST(std::get<failed>(results[0]).attempt == id);
+    BOOST_TEST((std::get<failed>(results[0]).reason == attempt_failure::busy));
     BOOST_TEST(machine.attempt_count() == 0U);
 }
 

@@ -44,10 +44,10 @@ public:
         result.extra = "77";
         return result;
     }
-    [[nodiscard]] script_answer unnotified(script_answer told) const
+    [[nodiscard]] script_answer unnotified(script_answer answer) const
     {
-        told.extra = "1";
-        return told;
+        answer.extra = "1";
+        return answer;
     }
 
     /// Another attempt starts to wait on the condition, with a lower ticket.
@@ -372,8 +372,8 @@ BOOST_AUTO_TEST_CASE(a_wait_that_ended_before_a_reconnect_counts_as_not_notified
             client.end_wait(client.id);
             client.disconnect();
             client.connect(2);
-            auto told = client.say(found, second_fence, 4s, 78);
-            client.answer(was_notified ? told : client.unnotified(told));
+            auto answer = client.say(found, second_fence, 4s, 78);
+            client.answer(was_notified ? answer : client.unnotified(answer));
             if (found == driven_client::status::gone)
                 client.answer(client.own(second_fence, 4s));
             if (found == driven_client::status::queued)

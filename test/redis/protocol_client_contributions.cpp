@@ -462,18 +462,18 @@ BOOST_AUTO_TEST_CASE(a_waiter_of_a_condition_sends_a_nudge_when_a_contribution_m
     BOOST_TEST(client.sent() == "");
     client.pass(200ms);
     BOOST_TEST(client.sent() == "nudge");
-    auto told = client.say(driven_client::status::asleep, 0, 0s, 77);
-    told.next_expiry = told.now + 5'000'000;
-    client.answer(told);
+    auto answer = client.say(driven_client::status::asleep, 0, 0s, 77);
+    answer.next_expiry = answer.now + 5'000'000;
+    client.answer(answer);
     client.pass(4900ms);
     BOOST_TEST(client.sent() == "");
     client.pass(200ms);
     BOOST_TEST(client.sent() == "nudge");
     // The contribution has expired, but another client holds the lock. The release of that client
     // undoes the contribution.
-    told = client.say(driven_client::status::asleep, 0, 4s, 77);
-    told.next_expiry = told.now - 1;
-    client.answer(told);
+    answer = client.say(driven_client::status::asleep, 0, 4s, 77);
+    answer.next_expiry = answer.now - 1;
+    client.answer(answer);
     client.pass(3900ms);
     BOOST_TEST(client.sent() == "");
     client.pass(200ms);

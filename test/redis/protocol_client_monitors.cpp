@@ -45,10 +45,10 @@ public:
     }
 
     /// The answer to a fetch of the state.
-    [[nodiscard]] static script_answer with(script_answer told, const std::string& state)
+    [[nodiscard]] static script_answer with(script_answer answer, const std::string& state)
     {
-        told.extra = state;
-        return told;
+        answer.extra = state;
+        return answer;
     }
 
     /// Ends a critical section with a commit, and waits on a condition.

@@ -111,9 +111,9 @@ BOOST_AUTO_TEST_CASE(there_is_one_nudge_at_a_time)
     want();
     for (const std::int64_t ticket : {5, 6})
     {
-        script_answer told = queued(ticket, 15s);
-        told.more = true;
-        answer(told);
+        script_answer answer = queued(ticket, 15s);
+        answer.more = true;
+        this->answer(answer);
     }
     BOOST_TEST(sent() == "nudge");
 }
@@ -159,9 +159,9 @@ BOOST_AUTO_TEST_CASE(nudges_are_later_further_back_in_the_queue)
         driven_client other;
         other.connect();
         other.want();
-        script_answer told = other.queued(5, 3s);
-        told.extra = position;
-        other.answer(told);
+        script_answer answer = other.queued(5, 3s);
+        answer.extra = position;
+        other.answer(answer);
         other.pass(3s + later);
         BOOST_TEST(other.sent() == "");
         other.pass(22ms);
@@ -189,10 +189,10 @@ BOOST_AUTO_TEST_CASE(a_holder_of_another_client_is_ignored)
 {
     const attempt_id one = wait(5, 3s);
     pass(3100ms);
-    script_answer told = queued(5, 4s);
-    told.fence = fence;
-    told.extra = "abd#1." + std::to_string(one);
-    answer(told);
+    script_answer answer = queued(5, 4s);
+    answer.fence = fence;
+    answer.extra = "abd#1." + std::to_string(one);
+    this->answer(answer);
     BOOST_TEST(events.empty());
     BOOST_TEST(machine.phase_name(one) == "queued");
 }
@@ -265,9 +265,9 @@ struct closed_lock : connected_client
     {
         release(hold(fence));
         machine.close_lock(lock);
-        script_answer told = say(status::released);
-        told.more = true;
-        answer(told);
+        script_answer answer = say(status::released);
+        answer.more = true;
+        this->answer(answer);
         BOOST_TEST(sent() == "nudge");
     }
 };
@@ -275,9 +275,9 @@ struct closed_lock : connected_client
 BOOST_FIXTURE_TEST_CASE(a_closed_lock_continues_what_its_last_command_has_left, closed_lock)
 {
     BOOST_TEST(!machine.is_idle());
-    script_answer told = say(status::gone);
-    told.more = true;
-    answer(told);
+    script_answer answer = say(status::gone);
+    answer.more = true;
+    this->answer(answer);
     BOOST_TEST(sent() == "nudge");
     answer(say(status::gone));
     BOOST_TEST(sent() == "");

@@ -64,10 +64,10 @@ BOOST_AUTO_TEST_CASE(a_nudge_reports_a_grant_to_another_attempt_of_the_client)
     wait(5, 3s);
     const attempt_id second = wait(6, 3s);
     pass(3100ms);
-    script_answer told = queued(5, 4s);
-    told.fence = fence;
-    told.extra = id(second);
-    answer(told);
+    script_answer answer = queued(5, 4s);
+    answer.fence = fence;
+    answer.extra = id(second);
+    this->answer(answer);
     BOOST_TEST(only<granted>().attempt == second);
 }
 
@@ -103,9 +103,9 @@ BOOST_AUTO_TEST_CASE(waiters_of_a_forgotten_queue_enter_it_again)
 BOOST_AUTO_TEST_CASE(a_script_that_stopped_halfway_is_followed_by_a_nudge)
 {
     want();
-    script_answer told = queued(5, 15s);
-    told.more = true;
-    answer(told);
+    script_answer answer = queued(5, 15s);
+    answer.more = true;
+    this->answer(answer);
     BOOST_TEST(sent() == "nudge");
     script_answer again = queued(5, 15s);
     again.more = true;

@@ -194,9 +194,9 @@ BOOST_AUTO_TEST_CASE(another_capacity_ends_an_attempt_with_both_numbers)
 {
     machine.lock(now, lock);
     pass(0us);
-    script_answer told = say(status::mismatch);
-    told.extra = "5";
-    answer(told);
+    script_answer answer = say(status::mismatch);
+    answer.extra = "5";
+    this->answer(answer);
     const auto event = only<failed>();
     BOOST_TEST((event.reason == attempt_failure::capacity_mismatch));
     BOOST_TEST(event.text.find("capacity of 3, but the server has 5") != std::string::npos);

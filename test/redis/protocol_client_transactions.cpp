@@ -97,9 +97,9 @@ BOOST_AUTO_TEST_CASE(a_nudge_continues_incomplete_notifications)
     proposal what = one_more();
     what.notifications = {{"c", true}, {"d", false}};
     client.transact(what);
-    auto told = client.done();
-    told.more = true;
-    client.answer(told);
+    auto answer = client.done();
+    answer.more = true;
+    client.answer(answer);
     BOOST_TEST(client.only<transacted>().executed);
     BOOST_TEST(client.sent() == "nudge");
 }

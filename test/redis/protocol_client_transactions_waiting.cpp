@@ -35,7 +35,7 @@ public:
     }
 
     /// The message with the outcome of the transaction.
-    [[nodiscard]] std::string told(const std::string& what) const
+    [[nodiscard]] std::string outcome(const std::string& what) const
     {
         return message(what, id_, done_fence);
     }
@@ -70,7 +70,7 @@ BOOST_AUTO_TEST_CASE(a_message_reports_the_outcome)
     for (const bool executed : {true, false})
     {
         waiting_client client;
-        client.receive(client.told(executed ? "released" : "unmet"));
+        client.receive(client.outcome(executed ? "released" : "unmet"));
         const auto end = client.only<transacted>();
         BOOST_TEST(end.attempt == client.attempt());
         BOOST_TEST(end.executed == executed);
@@ -78,7 +78,7 @@ BOOST_AUTO_TEST_CASE(a_message_reports_the_outcome)
         BOOST_TEST(!client.machine.next_tick());
         BOOST_TEST(client.sent() == "");
         // Only the first message counts.
-        client.receive(client.told("released"));
+        client.receive(client.outcome("released"));
         BOOST_TEST(client.events.empty());
         // The next attempt in the slot knows what the server remembers in it.
         client.transact();
@@ -101,11 +101,11 @@ BOOST_AUTO_TEST_CASE(the_message_may_overtake_the_answer)
 BOOST_AUTO_TEST_CASE(an_old_message_does_not_concern_a_repetition)
 {
     waiting_client client;
-    const std::string old = client.told("unmet");
+    const std::string old = client.outcome("unmet");
     client.pass(5s);
     client.answer(client.say(status::gone));
     client.now += 1ms;
-    const std::string newer = client.told("unmet");
+    const std::string newer = client.outcome("unmet");
     client.answer(client.say(status::gone));
     BOOST_TEST(client.sent() == "transact");
     client.receive(old);
@@ -118,7 +118,7 @@ BOOST_AUTO_TEST_CASE(an_old_message_does_not_concern_a_repetition)
     client.give_up(client.attempt());
     client.receive(old);
     BOOST_TEST(client.events.empty());
-    client.receive(client.told("unmet"));
+    client.receive(client.outcome("unmet"));
     BOOST_TEST(!client.only<transacted>().executed);
 }
 
@@ -130,7 +130,7 @@ BOOST_AUTO_TEST_CASE(a_client_that_is_granted_the_lock_executes_the_transaction_
                    std::to_string(client.server_now()) + " =1:n2:12");
     BOOST_TEST(client.only<granted>().state.at("n") == "12");
     // A message about a transaction does not apply to the attempt that replaced it.
-    client.receive(client.told("released"));
+    client.receive(client.outcome("released"));
     BOOST_TEST(client.events.empty());
     BOOST_TEST(client.machine.holds(client.attempt()));
 }
@@ -144,7 +144,7 @@ BOOST_AUTO_TEST_CASE(after_a_lost_grant_the_client_only_acquires_the_lock)
     BOOST_TEST(client.sent() == "acquire");
     BOOST_TEST(client.argument(1) == client.name(client.attempt()));
     // The outcome of a transaction does not apply to this attempt.
-    client.receive(client.told("released"));
+    client.receive(client.outcome("released"));
     BOOST_TEST(client.events.empty());
 }
 
@@ -310,7 +310,7 @@ BOOST_AUTO_TEST_CASE(the_message_may_overtake_the_cancellation)
 {
     waiting_client client;
     client.give_up(client.attempt());
-    client.receive(client.told("released"));
+    client.receive(client.outcome("released"));
     BOOST_TEST(client.only<transacted>().executed);
     client.answer(client.done(done_fence));
     BOOST_TEST(client.events.empty());
@@ -354,7 +354,7 @@ BOOST_AUTO_TEST_CASE(a_cancelled_transaction_does_not_wait_for_an_impossible_ans
         BOOST_TEST(client.sent() == "cancel");
         BOOST_TEST(client.commands[0].arguments.size() == 6U);
         // The cancelled transaction gets no other outcome.
-        client.receive(client.told("released"));
+        client.receive(client.outcome("released"));
         client.answer(client.say(status::cancelled));
         BOOST_TEST(client.events.empty());
         BOOST_TEST(client.machine.attempt_count() == 0U);
@@ -396,7 +396,7 @@ BOOST_AUTO_TEST_CASE(a_waiting_transaction_continues_to_wait_over_the_next_conne
         client.answer(sleeps ? client.say(status::asleep, 0, 0s, 5) : client.queued(5, 4s));
         BOOST_TEST(client.sent() == "");
         // A message over the new connection ends the transaction.
-        client.receive(client.told("released"));
+        client.receive(client.outcome("released"));
         BOOST_TEST(client.only<transacted>().executed);
     }
 }
@@ -449,7 +449,7 @@ BOOST_AUTO_TEST_CASE(a_grant_that_another_server_lacks_does_not_count)
         // The new server executes the transaction.
         if (given_up)
             BOOST_TEST(!client.give_up(client.attempt()));
-        client.receive(client.told("released"));
+        client.receive(client.outcome("released"));
         BOOST_TEST(client.only<transacted>().executed);
     }
     waiting_client client;

@@ -86,7 +86,7 @@ BOOST_AUTO_TEST_CASE(a_lost_lock_is_reported_to_its_holder)
         scene.pass(5s);
         scene.nudge("b#1.1");
         BOOST_TEST(scene.owner() == "b#1.1");
-        BOOST_TEST(scene.told().size() == (without ? 0U : 1U));
+        BOOST_TEST(scene.messages().size() == (without ? 0U : 1U));
     }
 }
 

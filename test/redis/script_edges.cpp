@@ -255,10 +255,10 @@ void check_neighbours(const words& scripts, const words& keys, const words& dama
                                      const auto reply =
                                          scene.engine.run(scene.store, script, of_both, arguments);
                                      BOOST_TEST_REQUIRE(!reply.is_error(), reply.text);
-                                     const auto told =
+                                     const auto answers =
                                          turnstile::redis::detail::parse_answers(reply.leaves());
-                                     BOOST_TEST_REQUIRE(told.has_value());
-                                     const auto& healthy = told->at(is_first ? 1 : 0);
+                                     BOOST_TEST_REQUIRE(answers.has_value());
+                                     const auto& healthy = answers->at(is_first ? 1 : 0);
                                      BOOST_TEST((healthy.status == status::own));
                                      BOOST_TEST(healthy.deadline == scene.store.clock + 15'000'000);
                                  });
@@ -302,7 +302,7 @@ BOOST_AUTO_TEST_CASE(each_script_ends_an_expired_grant_and_hands_the_lock_over)
             scene.pass(4s);
             look(scene, script);
             BOOST_TEST(scene.owner() == "b#1.1");
-            TEST_WORDS(scene.told(), "w:a#1 lost a#1.1", "w:b#1 grant b#1.1");
+            TEST_WORDS(scene.messages(), "w:a#1 lost a#1.1", "w:b#1 grant b#1.1");
         }
 }
 
@@ -312,7 +312,7 @@ BOOST_AUTO_TEST_CASE(a_reconnecting_waiter_learns_of_its_grant_from_the_answer)
     acquire("b#1.1");
     pass(4s);
     BOOST_TEST(resync("b#1.1", "b#2.1")[0] == "own");
-    TEST_WORDS(told(), "w:a#1 lost a#1.1");
+    TEST_WORDS(messages(), "w:a#1 lost a#1.1");
 }
 
 BOOST_AUTO_TEST_CASE(a_free_lock_has_no_deadline)
@@ -333,9 +333,9 @@ BOOST_AUTO_TEST_CASE(a_nudge_names_no_holder_of_another_client)
 {
     acquire("a#1.1");
     acquire("b#1.1");
-    const words told = nudge("b#1.1");
-    BOOST_TEST(told[0] == "queued");
-    BOOST_TEST(told[6] == "");
+    const words answer = nudge("b#1.1");
+    BOOST_TEST(answer[0] == "queued");
+    BOOST_TEST(answer[6] == "");
 }
 
 // --- leases -------------------------------------------------------------------------------------
@@ -408,9 +408,9 @@ BOOST_AUTO_TEST_CASE(a_try_does_not_overtake_waiters_that_the_script_has_not_rea
         acquire("x#1." + std::to_string(i));
     acquire("b#1.1");
     pass(4s);
-    const words told = acquire("d#1.1", "try");
-    BOOST_TEST(told[0] == "busy");
-    BOOST_TEST(told[5] == "1");
+    const words answer = acquire("d#1.1", "try");
+    BOOST_TEST(answer[0] == "busy");
+    BOOST_TEST(answer[5] == "1");
     BOOST_TEST(nudge("b#1.1")[0] == "own");
 }
 
@@ -504,7 +504,7 @@ BOOST_AUTO_TEST_CASE(an_answer_does_not_state_the_deadline_of_a_former_holder)
     acquire("a#1.1");
     pass(4s);
     const words answer = cancel("b#1.1");
-    TEST_WORDS(told(), "w:a#1 lost a#1.1");
+    TEST_WORDS(messages(), "w:a#1 lost a#1.1");
     BOOST_TEST(answer[3] == "0");
 }
 
@@ -753,9 +753,9 @@ BOOST_FIXTURE_TEST_CASE(unresponsive_waiters_for_units_delay_the_others_by_one_c
     pass(4s);
     for (int i = 1; i <= 20; ++i)
     {
-        const words told = nudge("c#1." + std::to_string(i));
-        BOOST_TEST(told[0] == "own");
-        release("c#1." + std::to_string(i), std::stoll(told[2]));
+        const words answer = nudge("c#1." + std::to_string(i));
+        BOOST_TEST(answer[0] == "own");
+        release("c#1." + std::to_string(i), std::stoll(answer[2]));
     }
     BOOST_TEST(queue().empty());
     BOOST_TEST(store.clock - begun == 4'000'000);

@@ -28,7 +28,7 @@ BOOST_AUTO_TEST_CASE(acquire_a_free_lock)
     const std::string now = std::to_string(start);
     TEST_WORDS(acquire("a#1.1"), "own", now, now, std::to_string(start + 4'000'000), "0", "0", "");
     BOOST_TEST(owner() == "a#1.1");
-    TEST_WORDS(told());
+    TEST_WORDS(messages());
 }
 
 BOOST_AUTO_TEST_CASE(acquire_again_answers_the_same)
@@ -93,7 +93,7 @@ BOOST_AUTO_TEST_CASE(acquire_ends_an_expired_grant)
     pass(4s);
     BOOST_TEST(acquire("c#1.1")[0] == "queued");
     BOOST_TEST(owner() == "b#1.1");
-    TEST_WORDS(told(), "w:a#1 lost a#1.1", "w:b#1 grant b#1.1");
+    TEST_WORDS(messages(), "w:a#1 lost a#1.1", "w:b#1 grant b#1.1");
 }
 
 BOOST_AUTO_TEST_CASE(a_grant_is_a_claim_at_first)
@@ -242,7 +242,7 @@ BOOST_AUTO_TEST_CASE(cancel_of_a_waiter_changes_only_the_queue)
     BOOST_TEST(answer[1] == "0");
     TEST_WORDS(queue(), "c#1.1");
     BOOST_TEST(store.hash("lock")->at("state") == state);
-    BOOST_TEST(told().empty());
+    BOOST_TEST(messages().empty());
     nudge("c#1.1");
     BOOST_TEST(owner() == "c#1.1");
 }
@@ -282,7 +282,7 @@ BOOST_AUTO_TEST_CASE(nudge_reports_the_state_of_the_waiter)
     BOOST_TEST(mine[6] == "a#1.1");
     pass(4s);
     BOOST_TEST(nudge("b#1.1")[0] == "own");
-    TEST_WORDS(told(), "w:a#1 lost a#1.1");
+    TEST_WORDS(messages(), "w:a#1 lost a#1.1");
 }
 
 // --- renew, resync ------------------------------------------------------------------------------
@@ -308,13 +308,13 @@ BOOST_AUTO_TEST_CASE(renew_several)
     acquire("a#1.2");
     const std::int64_t second = fence();
     keys = {"lock", "lock2", "lock3"};
-    const words told = run("renew", {"w:", "a#1.1", std::to_string(first), lease, claim, idle,
-                                     "a#1.2", std::to_string(second), lease, claim, idle, "a#1.3",
-                                     "5", lease, claim, idle});
-    BOOST_TEST(told.size() == 21U);
-    BOOST_TEST(told[0] == "own");
-    BOOST_TEST(told[7] == "own");
-    BOOST_TEST(told[14] == "unknown");
+    const words answer = run("renew", {"w:", "a#1.1", std::to_string(first), lease, claim, idle,
+                                       "a#1.2", std::to_string(second), lease, claim, idle, "a#1.3",
+                                       "5", lease, claim, idle});
+    BOOST_TEST(answer.size() == 21U);
+    BOOST_TEST(answer[0] == "own");
+    BOOST_TEST(answer[7] == "own");
+    BOOST_TEST(answer[14] == "unknown");
 }
 
 BOOST_AUTO_TEST_CASE(resync_renames)
@@ -367,11 +367,11 @@ BOOST_AUTO_TEST_CASE(resync_keeps_the_order_of_waiters_that_it_names_in_another_
             scene.pass(4s);
             const words once = scene.keys;
             scene.keys.insert(scene.keys.end(), once.begin(), once.end());
-            const auto told = scene.run("resync", {"w:", "a#1.5", "a#2.5", "0", scene.lease,
-                                                   scene.claim, scene.idle, "c", "a#1.7", "a#2.7",
-                                                   "0", scene.lease, scene.claim, scene.idle, "c"});
-            BOOST_TEST(told[0] == (is_asleep ? "asleep" : "queued"));
-            BOOST_TEST(told[7] == "own");
+            const auto answer = scene.run(
+                "resync", {"w:", "a#1.5", "a#2.5", "0", scene.lease, scene.claim, scene.idle, "c",
+                           "a#1.7", "a#2.7", "0", scene.lease, scene.claim, scene.idle, "c"});
+            BOOST_TEST(answer[0] == (is_asleep ? "asleep" : "queued"));
+            BOOST_TEST(answer[7] == "own");
             BOOST_TEST(scene.owner() == "a#2.7");
             BOOST_TEST((is_asleep ? scene.condition_waiters() : scene.queue()) ==
                            (is_asleep ? words{"b#1.1", "a#2.5", "c#1.2"} : words{"b#1.1", "a#2.5"}),
@@ -538,7 +538,7 @@ BOOST_AUTO_TEST_CASE(resync_with_a_higher_token_ends_the_grant_of_a_server_that_
     acquire("b#1.1");
     BOOST_TEST(fence() < first);
     BOOST_TEST(resync("a#1.1", "a#2.1", first)[0] == "own");
-    TEST_WORDS(told(), "w:b#1 lost b#1.1");
+    TEST_WORDS(messages(), "w:b#1 lost b#1.1");
 }
 
 // --- all ----------------------------------------------------------------------------------------
@@ -612,12 +612,12 @@ BOOST_AUTO_TEST_CASE(layouts_1_and_2_refuse_the_locks_of_each_other)
                     std::to_string(start + 75'000'000), "layout", "1 4000 0", "born",
                     std::to_string(start)});
     const turnstile::test::redis_store before = store;
-    for (const words& told :
+    for (const words& answer :
          {acquire("b#1.1"), acquire("b#1.1", "try"), release("a#1.1", start, "slot"),
           cancel("a#1.1"), nudge("a#1.1"), renew("a#1.1", start), resync("a#1.1", "a#2.1", start),
           commit("a#1.1", start), renew_contribution("record", "15000"), notify(),
           requeue("a#1.1", "a#2.1"), break_lock()})
-        BOOST_TEST(told[0] == "foreign");
+        BOOST_TEST(answer[0] == "foreign");
     BOOST_TEST((store == before));
 
     // A script that reads what each script of layout 1 reads first.
@@ -625,16 +625,16 @@ BOOST_AUTO_TEST_CASE(layouts_1_and_2_refuse_the_locks_of_each_other)
                "local layout = redis.call('HMGET', KEYS[1], 'owner', 'layout')[2]\n"
                "if not layout then return 'fresh' end\n"
                "return string.match(layout, '^1 (%d+) (%d+)( ?c?b?)$') and 'known' or 'foreign'");
-    const auto told = [&] { return engine.run(store, "of_layout_1", keys, {}).text; };
+    const auto answer = [&] { return engine.run(store, "of_layout_1", keys, {}).text; };
     store.clear();
-    BOOST_TEST(told() == "fresh");
+    BOOST_TEST(answer() == "fresh");
     acquire("a#1.1");
-    BOOST_TEST(told() == "foreign");
+    BOOST_TEST(answer() == "foreign");
     acquire("b#1.1");
-    BOOST_TEST(told() == "foreign");
+    BOOST_TEST(answer() == "foreign");
     pass(1s);
     release("a#1.1", fence(), "slot");
-    BOOST_TEST(told() == "foreign");
+    BOOST_TEST(answer() == "foreign");
 }
 
 BOOST_AUTO_TEST_CASE(keys_live_as_long_as_they_are_needed)
@@ -728,7 +728,7 @@ BOOST_AUTO_TEST_CASE(a_broken_lock_passes_to_the_next_waiter)
     const words answer = break_lock();
     BOOST_TEST(answer[0] == "ok");
     BOOST_TEST(answer[6] == "1");
-    TEST_WORDS(told(), "broken lock " + std::to_string(former), "w:a#1 lost a#1.1",
+    TEST_WORDS(messages(), "broken lock " + std::to_string(former), "w:a#1 lost a#1.1",
                "w:b#1 grant b#1.1");
     BOOST_TEST(store.published[1].second.ends_with(" broken"));
     BOOST_TEST(owner() == "b#1.1");
@@ -778,7 +778,7 @@ BOOST_AUTO_TEST_CASE(a_lock_is_broken_for_one_grant_only)
 BOOST_AUTO_TEST_CASE(a_free_lock_cannot_be_broken)
 {
     BOOST_TEST(break_lock()[6] == "0");
-    TEST_WORDS(told());
+    TEST_WORDS(messages());
     BOOST_TEST(store.key_count() == 0U);
 }
 

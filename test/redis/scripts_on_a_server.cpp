@@ -174,14 +174,14 @@ public:
 
     void heard(const call& asked, const redis_reply& reply)
     {
-        if (const words told = words_of(reply); asked.script == "acquire" && told[0] == "own")
+        if (const words answer = words_of(reply); asked.script == "acquire" && answer[0] == "own")
         {
             owner_ = asked.arguments[1];
-            owned_ = told[2];
+            owned_ = answer[2];
         }
-        else if (asked.script == "commit" && told[0] == "released")
+        else if (asked.script == "commit" && answer[0] == "released")
             sleeper_ = asked.arguments[7];
-        else if (asked.script == "transact" && told[0] == "asleep")
+        else if (asked.script == "transact" && answer[0] == "asleep")
             sleeper_ = asked.arguments[1];
         for (const std::string& each : words_of(reply))
             if (each.size() == 16 && each.find_first_not_of("0123456789") == each.npos)
@@ -312,18 +312,18 @@ BOOST_AUTO_TEST_CASE(the_simulated_server_answers_like_a_real_one)
                       words evalsha{"EVALSHA", digests[ask.script], std::to_string(keys.size())};
                       evalsha.insert(evalsha.end(), keys.begin(), keys.end());
                       evalsha.insert(evalsha.end(), ask.arguments.begin(), ask.arguments.end());
-                      const redis_reply told = real.ask(evalsha);
-                      BOOST_TEST_REQUIRE(!told.is_error(), told.text);
-                      next.heard(ask, told);
-                      ++answers[words_of(told)[0]];
-                      states += words_of(told)[6].starts_with("1:f") ? 1 : 0;
+                      const redis_reply reply = real.ask(evalsha);
+                      BOOST_TEST_REQUIRE(!reply.is_error(), reply.text);
+                      next.heard(ask, reply);
+                      ++answers[words_of(reply)[0]];
+                      states += words_of(reply)[6].starts_with("1:f") ? 1 : 0;
                       // The simulated clock shows the time that the real one showed in the script.
-                      made_up.clock = std::stoll(words_of(told)[1]);
+                      made_up.clock = std::stoll(words_of(reply)[1]);
                       made_up.published.clear();
                       const redis_reply same = engine.run(made_up, ask.script, keys, ask.arguments);
                       BOOST_TEST_CONTEXT(ask.script << " in call " << i)
                       {
-                          BOOST_TEST(to_string(same) == to_string(told));
+                          BOOST_TEST(to_string(same) == to_string(reply));
                           BOOST_TEST(contents(made_up) == contents(real),
                                      boost::test_tools::per_element());
                           waited += static_cast<unsigned>(std::ranges::count_if(
@@ -412,9 +412,9 @@ public:
         }
     }
 
-    void heard(const call& asked, const redis_reply& told)
+    void heard(const call& asked, const redis_reply& reply)
     {
-        const words leaves = told.leaves();
+        const words leaves = reply.leaves();
         const std::string& first = leaves.at(0);
         if (asked.script == "jobs_push")
             id_ = first.substr(first.rfind(' ') + 1);
@@ -454,10 +454,10 @@ BOOST_AUTO_TEST_CASE(job_queues_behave_alike_on_the_simulated_server)
                       const call ask = next.next();
                       words evalsha{"EVALSHA", digests[ask.script], "1", "q"};
                       evalsha.insert(evalsha.end(), ask.arguments.begin(), ask.arguments.end());
-                      const redis_reply told = real.ask(evalsha);
-                      BOOST_TEST_REQUIRE(!told.is_error(), ask.script << ": " << told.text);
-                      next.heard(ask, told);
-                      const words first = words_of(redis_reply::of(told.leaves()[0]));
+                      const redis_reply reply = real.ask(evalsha);
+                      BOOST_TEST_REQUIRE(!reply.is_error(), ask.script << ": " << reply.text);
+                      next.heard(ask, reply);
+                      const words first = words_of(redis_reply::of(reply.leaves()[0]));
                       ++answers[first[0]];
                       made_up.clock = std::stoll(first[1]);
                       made_up.published.clear();
@@ -465,7 +465,7 @@ BOOST_AUTO_TEST_CASE(job_queues_behave_alike_on_the_simulated_server)
                           engine.run(made_up, ask.script, {"q"}, ask.arguments);
                       BOOST_TEST_CONTEXT(ask.script << " in call " << i)
                       {
-                          BOOST_TEST(to_string(same) == to_string(told));
+                          BOOST_TEST(to_string(same) == to_string(reply));
                           BOOST_TEST(made_up.hash("q")->at("state") ==
                                      real.ask({"HGET", "q", "state"}).text);
                           for (const auto& [channel, text] : made_up.published)

@@ -165,7 +165,7 @@ BOOST_AUTO_TEST_CASE(ready_reports_an_unreachable_server)
     BOOST_TEST(client.ping() == make_error_code(errc::unreachable));
     // If the server cannot be reached, an acquisition does not fail, but waits.
     const auto waiter = client.lock("a");
-    BOOST_TEST(never_within(50ms, [&] { return waiter->is_told(); }));
+    BOOST_TEST(never_within(50ms, [&] { return waiter->is_complete(); }));
     BOOST_TEST(contains(client.log(), port));
 }
 
@@ -216,7 +216,7 @@ BOOST_AUTO_TEST_CASE(close_releases_held_locks_and_fails_waiters)
     BOOST_TEST(!client.metrics().connected);
     BOOST_TEST(waiter->result() == closed);
     BOOST_TEST(!holder->holds());
-    BOOST_TEST(until([&] { return holder->is_told_of_loss(); }));
+    BOOST_TEST(until([&] { return holder->knows_of_loss(); }));
     // The lock is free at once: its lease would last an hour, and a try does not wait.
     const auto next = other.try_lock("a");
     BOOST_TEST(next->result() == "held");
@@ -266,7 +266,8 @@ BOOST_AUTO_TEST_CASE(close_ends_releases_in_progress_without_a_server)
     start(path::handler, context, units, [&] { return semaphore.async_acquire(3); });
     start(path::handler, context, all_units, [&] { return semaphore.async_acquire(2); });
     BOOST_REQUIRE(run_until(
-        context, [&] { return holder.is_told() && units.is_told() && all_units.is_told(); }));
+        context,
+        [&] { return holder.is_complete() && units.is_complete() && all_units.is_complete(); }));
 
     server.kill();
     auto part = units.value().split(1);
@@ -277,14 +278,14 @@ BOOST_AUTO_TEST_CASE(close_ends_releases_in_progress_without_a_server)
     start(path::handler, context, releasing_rest,
           [&] { return all_units.value().async_release(); });
     start(path::handler, context, closing, [&] { return owner.async_close(); });
-    BOOST_TEST(run_until(context, [&] { return closing.is_told(); }));
+    BOOST_TEST(run_until(context, [&] { return closing.is_complete(); }));
     const auto unknown = make_error_code(errc::unknown_outcome);
     BOOST_TEST(closing.error() == unknown);
     // An attempt to connect may end later on another thread.
     BOOST_TEST(run_until(context, [&] { return context.stopped(); }));
     for (const attempt<>* each : {&unlocking, &releasing, &releasing_first, &releasing_rest})
     {
-        BOOST_TEST(each->is_told());
+        BOOST_TEST(each->is_complete());
         BOOST_TEST(each->error() == unknown);
     }
 }
@@ -317,7 +318,7 @@ BOOST_AUTO_TEST_CASE(close_and_destruction_end_the_wait_for_the_first_connection
                                     [&] { return owner->async_close(); });
         else
             owner.reset();
-        BOOST_TEST(run_until(context, [&] { return ready.is_told(); }));
+        BOOST_TEST(run_until(context, [&] { return ready.is_complete(); }));
         BOOST_TEST(ready.state() == (closes ? closed : "aborted"));
     }
 }
@@ -336,16 +337,16 @@ BOOST_AUTO_TEST_CASE(the_notification_of_a_holder_whose_session_closes_passes_to
     for (int i = 0; i < 2; ++i)
     {
         start(path::handler, context, guards[i], [&] { return mutexes[i].async_lock(); });
-        BOOST_REQUIRE(run_until(context, [&] { return guards[i].is_told(); }));
+        BOOST_REQUIRE(run_until(context, [&] { return guards[i].is_complete(); }));
         start(path::handler, context, waits[i],
               [&] { return conditions[i].async_wait(guards[i].value()); });
     }
     // The first one has waited since the second one was granted the lock.
     conditions[1].notify_one();
-    BOOST_REQUIRE(run_until(context, [&] { return waits[0].is_told(); }));
+    BOOST_REQUIRE(run_until(context, [&] { return waits[0].is_complete(); }));
     attempt<> close;
     start(path::handler, context, close, [&] { return former.async_close(); });
-    BOOST_TEST(run_until(context, [&] { return waits[1].is_told(); }));
+    BOOST_TEST(run_until(context, [&] { return waits[1].is_complete(); }));
     BOOST_TEST(waits[1].state() == "done");
 }
 
@@ -365,7 +366,7 @@ BOOST_AUTO_TEST_CASE(destroying_a_session_aborts_waiters_and_abandons_locks)
     client.destroy_session();
     BOOST_TEST(waiter->result() == aborted);
     BOOST_TEST(until([&] { return !holder->holds(); }));
-    BOOST_TEST(until([&] { return holder->is_told_of_loss(); }));
+    BOOST_TEST(until([&] { return holder->knows_of_loss(); }));
     holder->drop();
     // The session did not notify the server, so the lease had to expire.
     BOOST_TEST(next->result() == "held");
@@ -398,7 +399,7 @@ BOOST_AUTO_TEST_CASE(a_condition_notifies_after_its_mutex_was_destroyed)
         attempt<async_mutex::guard_type> first;
         attempt<> wait;
         start(path::handler, context, first, [&] { return mutex.async_lock(); });
-        BOOST_REQUIRE(run_until(context, [&] { return first.is_told(); }));
+        BOOST_REQUIRE(run_until(context, [&] { return first.is_complete(); }));
         start(path::handler, context, wait, [&] { return changed.async_wait(first.value()); });
 
         auto other = std::make_unique<async_mutex>(owner, "a");
@@ -409,14 +410,14 @@ BOOST_AUTO_TEST_CASE(a_condition_notifies_after_its_mutex_was_destroyed)
             attempt<async_mutex::guard_type> second;
             attempt<> unlock;
             start(path::handler, context, second, [&] { return other->async_lock(); });
-            BOOST_REQUIRE(run_until(context, [&] { return second.is_told(); }));
+            BOOST_REQUIRE(run_until(context, [&] { return second.is_complete(); }));
             start(path::handler, context, unlock, [&] { return second.value().async_unlock(); });
-            BOOST_REQUIRE(run_until(context, [&] { return unlock.is_told(); }));
+            BOOST_REQUIRE(run_until(context, [&] { return unlock.is_complete(); }));
         }
         other.reset();
         drain(context);
         same.notify_one();
-        BOOST_TEST(run_until(context, [&] { return wait.is_told(); }));
+        BOOST_TEST(run_until(context, [&] { return wait.is_complete(); }));
         BOOST_TEST(wait.error() == error_code());
         BOOST_TEST(first.value().owns_lock());
         first.value() = {};
@@ -432,15 +433,15 @@ BOOST_AUTO_TEST_CASE(a_wait_after_its_mutex_was_destroyed_releases_the_lock_and_
     condition changed(*mutex, "c");
     attempt<async_mutex::guard_type> guard;
     start(path::handler, context, guard, [&] { return mutex->async_lock(); });
-    BOOST_REQUIRE(run_until(context, [&] { return guard.is_told(); }));
+    BOOST_REQUIRE(run_until(context, [&] { return guard.is_complete(); }));
     mutex.reset();
     attempt<> wait;
     start(path::handler, context, wait, [&] { return changed.async_wait(guard.value()); });
-    BOOST_TEST(run_until(context, [&] { return wait.is_told(); }));
+    BOOST_TEST(run_until(context, [&] { return wait.is_complete(); }));
     BOOST_TEST(wait.state() == "aborted");
     lock_client other(undisturbed(server.url()));
     const auto next = other.lock("a");
-    BOOST_TEST(run_until(context, [&] { return next->is_told(); }));
+    BOOST_TEST(run_until(context, [&] { return next->is_complete(); }));
 }
 
 // The client does not send the number of the remaining units if it has to release them, or has lost them.
@@ -458,7 +459,7 @@ BOOST_AUTO_TEST_CASE(a_partial_release_without_a_connection_ends_with_the_rest)
         async_semaphore semaphore(owner, "a", 3);
         attempt<async_semaphore::permit_type> permit;
         start(path::handler, context, permit, [&] { return semaphore.async_acquire(3); });
-        BOOST_REQUIRE(run_until(context, [&] { return permit.is_told(); }));
+        BOOST_REQUIRE(run_until(context, [&] { return permit.is_complete(); }));
         auto part = permit.value().split(1);
         proxy.refuse(true);
         proxy.cut();
@@ -477,7 +478,7 @@ BOOST_AUTO_TEST_CASE(a_partial_release_without_a_connection_ends_with_the_rest)
             start(path::handler, context, rest, [&] { return permit.value().async_release(); });
         }
         proxy.refuse(false);
-        BOOST_TEST(run_until(context, [&] { return partial.is_told(); }));
+        BOOST_TEST(run_until(context, [&] { return partial.is_complete(); }));
         BOOST_TEST(partial.state() == (is_lost ? "lost" : "done"));
     }
 }
@@ -644,16 +645,17 @@ BOOST_AUTO_TEST_CASE(time_limits_of_all_kinds)
     lock_client client(undisturbed(server.url()));
     const auto holder = client.lock("a");
     BOOST_TEST(holder->result() == "held");
-    for (const nanoseconds patience :
+    for (const nanoseconds time_limit :
          {nanoseconds::min(), nanoseconds(-1), nanoseconds(0), nanoseconds(1), nanoseconds(30ms)})
     {
         const auto start = std::chrono::steady_clock::now();
-        BOOST_TEST(client.try_lock_for("a", patience)->result() == "not held");
-        BOOST_TEST((std::chrono::steady_clock::now() - start >= patience));
+        BOOST_TEST(client.try_lock_for("a", time_limit)->result() == "not held");
+        BOOST_TEST((std::chrono::steady_clock::now() - start >= time_limit));
     }
     const auto for_ever = client.try_lock_for("a", nanoseconds::max());
     const auto for_long = client.try_lock_for("a", 1h);
-    BOOST_TEST(never_within(20ms, [&] { return for_ever->is_told() || for_long->is_told(); }));
+    BOOST_TEST(
+        never_within(20ms, [&] { return for_ever->is_complete() || for_long->is_complete(); }));
     BOOST_TEST(holder->unlock() == error_code());
     BOOST_TEST(for_ever->result() == "held");
     BOOST_TEST(for_ever->unlock() == error_code());
@@ -702,7 +704,7 @@ BOOST_AUTO_TEST_CASE(trying_without_a_server_does_not_wait_for_the_next_attempt_
     {
         attempt<> ready;
         start(path::handler, context, ready, [&] { return s.async_ready(); });
-        BOOST_TEST(run_until(context, [&] { return ready.is_told(); }));
+        BOOST_TEST(run_until(context, [&] { return ready.is_complete(); }));
     }
     attempt<async_mutex::guard_type> lock;
     start(path::handler, context, lock, [&] { return mutex.async_try_lock(); });

@@ -86,13 +86,13 @@ public:
     void prepare()
     {
         wait(1, path::handler, *mutex_, holder_);
-        BOOST_REQUIRE(until([&] { return run().holder_.is_told(); }));
+        BOOST_REQUIRE(until([&] { return run().holder_.is_complete(); }));
         wait(0, path::handler, *mutex_, waiters_[0]);
         wait(0, path::coroutine, *mutex_, waiters_[1]);
         wait(1, path::handler, *mutex_, waiters_[2]);
         wait(1, path::coroutine, *mutex_, waiters_[3]);
         wait(1, path::handler, *other_, released_);
-        BOOST_REQUIRE(until([&] { return run().released_.is_told(); }));
+        BOOST_REQUIRE(until([&] { return run().released_.is_complete(); }));
         BOOST_REQUIRE(until([&] { return run().session_->metrics().acquires == 6; }));
         holder_.value().lost().assign([](asio::cancellation_type) {});
         turnstile::test::launch(path::handler, contexts_[1]->get_executor(), release_,
@@ -130,15 +130,15 @@ public:
         for (int i = 0; i < 4; ++i)
         {
             const std::string state = waiters_[i].state();
-            BOOST_TEST(state != "told twice");
+            BOOST_TEST(state != "completed twice");
             const auto& context = contexts_[i / 2];
             if (!context)
                 BOOST_TEST(state != "waiting");
             // The session ends in its context, which may be destroyed already.
             if (ran && context && contexts_[0] && !session_)
-                BOOST_TEST(until([&] { return run().waiters_[i].is_told(); }));
+                BOOST_TEST(until([&] { return run().waiters_[i].is_complete(); }));
         }
-        BOOST_TEST(release_.state() != "told twice");
+        BOOST_TEST(release_.state() != "completed twice");
     }
 
 private:
@@ -318,7 +318,7 @@ BOOST_DATA_TEST_CASE(a_session_thread_renews_leases_while_the_context_is_blocked
         [&]
         {
             drain(context);
-            return holder.is_told();
+            return holder.is_complete();
         }));
     const auto first_end = holder.value().expires_at();
     turnstile::test::lock_client other(undisturbed(server.url()));
@@ -331,7 +331,7 @@ BOOST_DATA_TEST_CASE(a_session_thread_renews_leases_while_the_context_is_blocked
     {
         BOOST_TEST(until([&] { return holder.value().expires_at() > first_end; }));
         BOOST_TEST(holder.value().valid());
-        BOOST_TEST(!rival->is_told());
+        BOOST_TEST(!rival->is_complete());
     }
     else
     {
@@ -516,7 +516,7 @@ BOOST_AUTO_TEST_CASE(contexts_at_one_address_have_lives_of_their_own)
             [&]
             {
                 drain(*context);
-                return holder.is_told();
+                return holder.is_complete();
             }));
         BOOST_TEST(s->metrics().acquires == 1U);
         context.reset();
@@ -756,16 +756,16 @@ BOOST_DATA_TEST_CASE(a_forked_child_finds_its_session_closed, data::make({false,
     guard_attempt holder;
     start(path::handler, asio::any_io_executor(context.get_executor()), holder,
           [&] { return mutex.async_lock(); });
-    const auto told = [&](const auto& who)
+    const auto completes = [&](const auto& who)
     {
         return until(
             [&]
             {
                 drain(context);
-                return who.is_told();
+                return who.is_complete();
             });
     };
-    BOOST_REQUIRE(told(holder));
+    BOOST_REQUIRE(completes(holder));
 
     BOOST_TEST(in_a_child(context,
                           [&]
@@ -776,7 +776,7 @@ BOOST_DATA_TEST_CASE(a_forked_child_finds_its_session_closed, data::make({false,
                               attempt<> ready;
                               turnstile::test::launch(path::handler, context.get_executor(), ready,
                                                       [&] { return s->async_ready(); });
-                              const bool refused = told(heir) && told(ready) &&
+                              const bool refused = completes(heir) && completes(ready) &&
                                                    heir.state() == "the session is closed";
                               // In the child, these statements neither release the parent's lock nor block.
                               holder.value() = {};
@@ -789,13 +789,13 @@ BOOST_DATA_TEST_CASE(a_forked_child_finds_its_session_closed, data::make({false,
     attempt<> ping;
     turnstile::test::launch(path::handler, context.get_executor(), ping,
                             [&] { return s->async_ping(); });
-    BOOST_TEST(told(ping));
+    BOOST_TEST(completes(ping));
     BOOST_TEST(ping.state() == "done");
     BOOST_TEST(s->metrics().connections == 1U);
     attempt<> release;
     turnstile::test::launch(path::handler, context.get_executor(), release,
                             [&] { return holder.value().async_unlock(); });
-    BOOST_TEST(told(release));
+    BOOST_TEST(completes(release));
     BOOST_TEST(release.state() == "done");
 }
 

@@ -90,19 +90,19 @@ BOOST_AUTO_TEST_CASE(a_wrong_password_fails_events_too)
     boost::asio::io_context context;
     session unaccepted(context, settings);
     turnstile::redis::event gate(unaccepted, "gate");
-    std::string told;
+    std::string completed;
     const auto note = [&](const error_code& error)
-    { told += error == make_error_code(errc::wrong_credentials) ? '+' : '-'; };
+    { completed += error == make_error_code(errc::wrong_credentials) ? '+' : '-'; };
     gate.async_wait(note);
     gate.async_set(note);
     gate.async_is_set([&](const error_code& error, bool) { note(error); });
     gate.async_wait_for(0s, [&](const error_code& error, std::cv_status) { note(error); });
-    while (told.size() < 4)
+    while (completed.size() < 4)
         context.run_one();
     gate.async_set(note);
-    while (told.size() < 5)
+    while (completed.size() < 5)
         context.run_one();
-    BOOST_TEST(told == "+++++");
+    BOOST_TEST(completed == "+++++");
     // Failed operations are not executed later.
     server.run({"CONFIG", "SET", "requirepass", "wrong"});
     while (!unaccepted.metrics().connected)
@@ -167,7 +167,7 @@ BOOST_AUTO_TEST_CASE(credentials_that_are_revoked_for_less_than_a_lease_lose_not
     const auto late = client.lock("b");
     BOOST_TEST(client.try_lock("b")->result() ==
                make_error_code(errc::wrong_credentials).message());
-    BOOST_TEST(never_within(50ms, [&] { return waiter->is_told() || late->is_told(); }));
+    BOOST_TEST(never_within(50ms, [&] { return waiter->is_complete() || late->is_complete(); }));
     BOOST_TEST(holder->holds());
 
     restricted.server.run({"ACL", "SETUSER", "app", ">right"});
@@ -194,7 +194,7 @@ BOOST_AUTO_TEST_CASE(credentials_that_are_revoked_for_a_lease_fail_operations)
     restricted.lock_out();
     BOOST_TEST(waiter->result() == make_error_code(errc::wrong_credentials).message());
     BOOST_TEST(client.lock("c")->result() == make_error_code(errc::wrong_credentials).message());
-    BOOST_TEST(until([&] { return holder->is_told_of_loss(); }));
+    BOOST_TEST(until([&] { return holder->knows_of_loss(); }));
     // The log contains the time and the reason of the loss.
     BOOST_TEST(contains(client.log(), "the lock 'a' was lost: its lease expired at 20"),
                client.log());
@@ -217,12 +217,12 @@ BOOST_AUTO_TEST_CASE(a_lost_lock_names_its_reason)
     const auto usurper = other.lock("a");
     BOOST_TEST(usurper->result() == "held");
     server.run({"CLIENT", "KILL", "TYPE", "pubsub"});
-    BOOST_TEST(until([&] { return usurped->is_told_of_loss(); }));
+    BOOST_TEST(until([&] { return usurped->knows_of_loss(); }));
     BOOST_TEST(contains(client.log(), "the lock 'a' was lost: the server says that the lease of " +
                                           key + " has ended"),
                client.log());
     BOOST_TEST(client.close() == error_code());
-    BOOST_TEST(until([&] { return kept->is_told_of_loss(); }));
+    BOOST_TEST(until([&] { return kept->knows_of_loss(); }));
     BOOST_TEST(contains(client.log(), "the lock 'b' was lost: the session was closed"),
                client.log());
 }
@@ -234,7 +234,7 @@ BOOST_AUTO_TEST_CASE(a_name_with_a_line_break_does_not_forge_a_line_of_the_log)
     const auto holder = client.lock("a\nturnstile: error: b");
     BOOST_TEST(holder->result() == "held");
     BOOST_TEST(client.close() == error_code());
-    BOOST_TEST(until([&] { return holder->is_told_of_loss(); }));
+    BOOST_TEST(until([&] { return holder->knows_of_loss(); }));
     BOOST_TEST(
         contains(client.log(), "the lock 'a%0Aturnstile:%20error:%20b' was lost: the session"),
         client.log());
@@ -287,7 +287,7 @@ BOOST_AUTO_TEST_CASE(a_refused_lock_is_logged_once_while_another_lock_is_used)
         BOOST_TEST(other->result() == "held");
         BOOST_TEST(other->unlock() == error_code());
     }
-    BOOST_TEST(until([&] { return holder->is_told_of_loss(); }));
+    BOOST_TEST(until([&] { return holder->knows_of_loss(); }));
     const std::string log = client.log();
     BOOST_TEST(log.find(warning) == log.rfind(warning), log);
     BOOST_TEST(contains(log, "before a renewal was confirmed (NOPERM"), log);

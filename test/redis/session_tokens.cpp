@@ -152,7 +152,7 @@ BOOST_AUTO_TEST_CASE(a_handler_whose_type_was_erased_runs_on_its_executor)
     const redis_server server;
     scene it(server);
     asio::io_context other;
-    bool is_told = false;
+    bool is_complete = false;
     it.mutex.async_lock(asio::any_completion_handler<void(error_code, guard_type)>(
         asio::bind_executor(other.get_executor(),
                             [&](const error_code& error, const guard_type& guard)
@@ -160,14 +160,14 @@ BOOST_AUTO_TEST_CASE(a_handler_whose_type_was_erased_runs_on_its_executor)
                                 BOOST_TEST(!error);
                                 BOOST_TEST(guard.valid());
                                 BOOST_TEST(other.get_executor().running_in_this_thread());
-                                is_told = true;
+                                is_complete = true;
                             })));
     BOOST_TEST(until(
         [&]
         {
             turnstile::test::drain(it.context);
             turnstile::test::drain(other);
-            return is_told;
+            return is_complete;
         }));
 }
 
@@ -180,15 +180,15 @@ BOOST_AUTO_TEST_CASE(a_waiter_whose_type_was_erased_keeps_its_context_running)
     async_mutex mutex(s, "a");
     guard_type guard = mutex.async_lock(asio::use_future).get();
     asio::io_context other;
-    bool is_told = false;
+    bool is_complete = false;
     mutex.async_lock(asio::any_completion_handler<void(error_code, guard_type)>(asio::bind_executor(
-        other.get_executor(), [&](const error_code&, const guard_type&) { is_told = true; })));
+        other.get_executor(), [&](const error_code&, const guard_type&) { is_complete = true; })));
     BOOST_TEST(other.poll() == 0U);
     BOOST_TEST(!other.stopped());
     guard.async_unlock(asio::use_future).get();
     other.restart();
     BOOST_TEST(other.run() != 0U);
-    BOOST_TEST(is_told);
+    BOOST_TEST(is_complete);
 }
 
 BOOST_AUTO_TEST_CASE(operations_complete_futures)
@@ -324,19 +324,19 @@ BOOST_AUTO_TEST_CASE(a_token_that_is_undelivered_when_its_mutex_is_destroyed_hol
     const redis_server server;
     scene it(server);
     std::optional<async_mutex> other(std::in_place, it.s, "b");
-    std::optional<error_code> told;
+    std::optional<error_code> result;
     other->async_enter(
         [&](const error_code& error, turnstile::owner_token token)
         {
-            told = error;
+            result = error;
             BOOST_TEST(!token);
         });
     // The context does not run yet, so the grant stays undelivered.
     BOOST_TEST(until([&] { return it.s.metrics().granted_by_answer == 1; }));
     other.reset();
     it.context.run();
-    BOOST_TEST_REQUIRE(told.has_value());
-    BOOST_TEST_REQUIRE(*told == asio::error::operation_aborted);
+    BOOST_TEST_REQUIRE(result.has_value());
+    BOOST_TEST_REQUIRE(*result == asio::error::operation_aborted);
     async_mutex third(it.s, "b");
     const auto body = [&]() -> asio::awaitable<void>
     {
@@ -388,8 +388,8 @@ BOOST_AUTO_TEST_CASE(operations_can_be_limited_in_time)
     turnstile::test::run(it.context, body());
     // All commands of cancelled operations have been undone, and no others. The time limit may expire before a
     // command is sent.
-    const auto told = it.s.metrics();
-    BOOST_TEST(told.cancels + 2 == told.acquires);
+    const auto metrics = it.s.metrics();
+    BOOST_TEST(metrics.cancels + 2 == metrics.acquires);
     BOOST_TEST(lock_view(server, "a").queued() == 0);
 }
 

@@ -27,10 +27,10 @@ BOOST_FIXTURE_TEST_SUITE(redis_transact_scripts, transact_scene)
 
 BOOST_AUTO_TEST_CASE(a_transaction_on_a_free_lock_leaves_it_free)
 {
-    const words told = transact("a#1.1", add("n", "-20") + set("t", "=x y") + set("b", ""));
-    BOOST_TEST(told[0] == "released");
-    BOOST_TEST(told[3] == "0");
-    BOOST_TEST(told[6] == std::to_string(fence()));
+    const words answer = transact("a#1.1", add("n", "-20") + set("t", "=x y") + set("b", ""));
+    BOOST_TEST(answer[0] == "released");
+    BOOST_TEST(answer[3] == "0");
+    BOOST_TEST(answer[6] == std::to_string(fence()));
     BOOST_TEST(owner() == "");
     BOOST_TEST(value("n").value() == "-8");
     BOOST_TEST(value("t").value() == "x y");
@@ -109,8 +109,8 @@ BOOST_AUTO_TEST_CASE(numbers_are_compared)
                 const bool holds = (signs.find('=') != signs.npos && right == 12) ||
                                    (signs.find('<') != signs.npos && 12 < right) ||
                                    (signs.find('>') != signs.npos && 12 > right);
-                const words told = transact("a#1.1", number(signs, "n", operand));
-                BOOST_TEST(told[0] == (holds ? "released" : "unmet"));
+                const words answer = transact("a#1.1", number(signs, "n", operand));
+                BOOST_TEST(answer[0] == (holds ? "released" : "unmet"));
                 for (const std::string& each : held)
                     BOOST_TEST((each != operand || holds));
                 ++seen;
@@ -161,9 +161,9 @@ BOOST_AUTO_TEST_CASE(an_unmet_requirement_changes_nothing)
 {
     transact("a#1.1", add("n", "1"));
     seen = fence();
-    const words told = transact("a#1.2", number("=", "n", "13") + number(">", "n", "13") +
-                                             add("n", "1") + set("t", "=x"));
-    BOOST_TEST(told[0] == "unmet");
+    const words answer = transact("a#1.2", number("=", "n", "13") + number(">", "n", "13") +
+                                               add("n", "1") + set("t", "=x"));
+    BOOST_TEST(answer[0] == "unmet");
     BOOST_TEST(value("n").value() == "13");
     BOOST_TEST(value("t").value() == "abc");
     BOOST_TEST(fence() == seen);
@@ -178,15 +178,15 @@ BOOST_AUTO_TEST_CASE(a_notified_waiter_is_granted_the_lock)
     commit("b#1.1", fence(), "b#1.2");
     acquire("c#1.1");
     commit("c#1.1", fence(), "c#1.2");
-    const words told = transact("a#1.1", add("n", "1"), {"c", "one"});
-    BOOST_TEST(told[0] == "released");
+    const words answer = transact("a#1.1", add("n", "1"), {"c", "one"});
+    BOOST_TEST(answer[0] == "released");
     BOOST_TEST(owner() == "b#1.2");
     BOOST_TEST((condition_waiters() == words{"c#1.2"}));
-    BOOST_TEST((this->told() == words{"w:b#1 grant b#1.2"}));
+    BOOST_TEST((this->messages() == words{"w:b#1 grant b#1.2"}));
     // The token is that of the transaction, not of the present holder.
-    BOOST_TEST(std::stoll(told[6]) < fence());
+    BOOST_TEST(std::stoll(answer[6]) < fence());
     release("b#1.2", fence(), "s");
-    seen = std::stoll(told[6]);
+    seen = std::stoll(answer[6]);
     transact("a#1.2", {}, {"d", "one", "c", "all"});
     BOOST_TEST(owner() == "c#1.2");
 }
@@ -210,9 +210,9 @@ BOOST_AUTO_TEST_CASE(more_waiters_are_notified_than_one_script_moves)
         acquire(id);
         commit(id, fence(), "b#1." + std::to_string(2 * i + 1));
     }
-    const words told = transact("a#1.1", add("n", "1"), {"c", "all", "d", "one"});
-    BOOST_TEST(told[0] == "released");
-    BOOST_TEST(told[5] == "1");
+    const words answer = transact("a#1.1", add("n", "1"), {"c", "all", "d", "one"});
+    BOOST_TEST(answer[0] == "released");
+    BOOST_TEST(answer[5] == "1");
     BOOST_TEST(condition_waiters().size() == 1030U - 511U);
 }
 
@@ -227,7 +227,7 @@ BOOST_AUTO_TEST_CASE(a_transaction_does_not_wait_for_disconnected_waiters)
     BOOST_TEST(transact("a#1.1", add("n", "1"))[0] == "released");
     BOOST_TEST(value("n").value() == "13");
     BOOST_TEST(queue().empty());
-    BOOST_TEST((this->told() == words{"w:b#1 lost b#1.1"}));
+    BOOST_TEST((this->messages() == words{"w:b#1 lost b#1.1"}));
 }
 
 BOOST_AUTO_TEST_CASE(a_transaction_does_not_overtake_waiters)
@@ -333,12 +333,12 @@ BOOST_AUTO_TEST_CASE(a_state_of_another_kind_is_refused)
 BOOST_AUTO_TEST_CASE(a_transaction_is_executed_once)
 {
     since = store.clock;
-    const words told = transact("a#1.1", add("n", "1"));
+    const words answer = transact("a#1.1", add("n", "1"));
     pass(100ms);
     tries = 1;
     const words again = transact("a#2.1", add("n", "1"));
     BOOST_TEST(again[0] == "released");
-    BOOST_TEST(again[6] == told[6]);
+    BOOST_TEST(again[6] == answer[6]);
     // The first copy, if it arrives again or late, does not execute the transaction again either.
     tries = 0;
     BOOST_TEST(transact("a#1.1", add("n", "1"))[0] == "released");
@@ -349,7 +349,7 @@ BOOST_AUTO_TEST_CASE(a_transaction_is_executed_once)
     BOOST_TEST(queue().empty());
     // Another transaction may use the same slot when the answer is known.
     release("b#1.1", fence(), "s");
-    seen = std::stoll(told[6]);
+    seen = std::stoll(answer[6]);
     BOOST_TEST(transact("a#2.2", add("n", "1"))[0] == "released");
     BOOST_TEST(value("n").value() == "14");
 }

@@ -24,9 +24,9 @@ BOOST_FIXTURE_TEST_SUITE(redis_transact_scripts_waiting, transact_scene)
 BOOST_AUTO_TEST_CASE(a_release_executes_a_waiting_transaction)
 {
     acquire("b#1.1");
-    const words told = transact("a#1.1+", set("t", "=x y") + add("n", "1") + set("b", ""));
-    BOOST_TEST(told[0] == "queued");
-    BOOST_TEST(told[6] == "0");
+    const words answer = transact("a#1.1+", set("t", "=x y") + add("n", "1") + set("b", ""));
+    BOOST_TEST(answer[0] == "queued");
+    BOOST_TEST(answer[6] == "0");
     BOOST_TEST((queue() == words{"a#1.1+"}));
     BOOST_TEST(has_plan_of("a.1+"));
     BOOST_TEST(value("n").value() == "12");
@@ -113,7 +113,7 @@ BOOST_AUTO_TEST_CASE(a_nudge_that_executes_a_transaction_publishes_the_result_to
     transact("a#1.1+", add("n", "1"));
     pass(5s);
     BOOST_TEST(nudge("a#1.1+")[0] == "gone");
-    BOOST_TEST((told() == words{"w:b#1 lost b#1.1", "w:a#1 released a#1.1+"}));
+    BOOST_TEST((messages() == words{"w:b#1 lost b#1.1", "w:a#1 released a#1.1+"}));
     BOOST_TEST(value("n").value() == "13");
 }
 
@@ -126,7 +126,7 @@ BOOST_AUTO_TEST_CASE(a_script_without_the_state_key_grants_the_lock)
     cancel("c#1.1");
     BOOST_TEST(owner() == "a#1.1+");
     BOOST_TEST(!has_plan_of("a.1+"));
-    BOOST_TEST((told() == words{"w:b#1 lost b#1.1", "w:a#1 grant a#1.1+"}));
+    BOOST_TEST((messages() == words{"w:b#1 lost b#1.1", "w:a#1 grant a#1.1+"}));
     BOOST_TEST(value("n").value() == "12");
 }
 
@@ -139,7 +139,7 @@ BOOST_AUTO_TEST_CASE(a_grant_in_an_answer_publishes_no_message)
     BOOST_TEST(resync("a#1.1+", "a#2.1+")[0] == "own");
     BOOST_TEST(owner() == "a#2.1+");
     BOOST_TEST(!has_plan_of("a.1+"));
-    BOOST_TEST((told() == words{"w:b#1 lost b#1.1"}));
+    BOOST_TEST((messages() == words{"w:b#1 lost b#1.1"}));
 }
 
 BOOST_AUTO_TEST_CASE(a_transaction_that_the_server_cannot_decide_is_granted_the_lock)
@@ -208,7 +208,7 @@ BOOST_AUTO_TEST_CASE(an_unmet_requirement_is_reported)
     transact("c#1.1+", number("=", "n", "12") + add("n", "1"));
     const std::string given = std::to_string(fence());
     release("b#1.1", fence(), "s");
-    BOOST_TEST((told() == words{"w:a#1 unmet a#1.1+", "w:c#1 released c#1.1+"}));
+    BOOST_TEST((messages() == words{"w:a#1 unmet a#1.1+", "w:c#1 released c#1.1+"}));
     BOOST_TEST(store.published[0].second ==
                "unmet a#1.1+ " + given + ' ' + std::to_string(store.clock));
     BOOST_TEST(value("n").value() == "13");
@@ -236,8 +236,8 @@ BOOST_AUTO_TEST_CASE(a_script_executes_at_most_64_transactions)
         slot = "slot " + std::to_string(i);
         transact("a#1." + std::to_string(i) + '+', add("n", "1"));
     }
-    const words told = release("b#1.1", fence(), "s");
-    BOOST_TEST(told[5] == "1");
+    const words answer = release("b#1.1", fence(), "s");
+    BOOST_TEST(answer[5] == "1");
     BOOST_TEST(value("n").value() == "76");
     BOOST_TEST(queue().size() == 1U);
     nudge("");
@@ -250,9 +250,9 @@ BOOST_AUTO_TEST_CASE(a_transaction_does_not_overtake_waiters_that_a_script_has_n
     for (int i = 1; i <= 65; ++i)
         acquire("x#1." + std::to_string(i));
     pass(5s);
-    const words told = transact("a#1.1+", add("n", "1"));
-    BOOST_TEST(told[0] == "queued");
-    BOOST_TEST(told[5] == "1");
+    const words answer = transact("a#1.1+", add("n", "1"));
+    BOOST_TEST(answer[0] == "queued");
+    BOOST_TEST(answer[5] == "1");
     BOOST_TEST(value("n").value() == "12");
     nudge("");
     BOOST_TEST(value("n").value() == "13");
@@ -273,9 +273,9 @@ BOOST_AUTO_TEST_CASE(a_transaction_waits_until_its_requirements_hold)
 {
     condition = "c";
     const std::int64_t begun = store.clock;
-    const words told = transact("a#1.1+", number(">", "n", "13") + add("n", "100"));
-    BOOST_TEST(told[0] == "asleep");
-    BOOST_TEST(told[6] == std::to_string(begun));
+    const words answer = transact("a#1.1+", number(">", "n", "13") + add("n", "100"));
+    BOOST_TEST(answer[0] == "asleep");
+    BOOST_TEST(answer[6] == std::to_string(begun));
     BOOST_TEST(owner() == "");
     BOOST_TEST((condition_waiters() == words{"a#1.1+"}));
     BOOST_TEST(queue().empty());
@@ -300,7 +300,7 @@ BOOST_AUTO_TEST_CASE(a_transaction_waits_until_its_requirements_hold)
     condition = "c";
     BOOST_TEST(condition_waiters().empty());
     BOOST_TEST(value("n").value() == "115");
-    BOOST_TEST((this->told() == words{"w:a#1 released a#1.1+"}));
+    BOOST_TEST((this->messages() == words{"w:a#1 released a#1.1+"}));
     BOOST_TEST(field("signalled a.1+") == "");
     BOOST_TEST(!has_plan_of("a.1+"));
     // The transaction took one command and one message, and the lock was never held.
@@ -323,7 +323,7 @@ BOOST_AUTO_TEST_CASE(transactions_that_notify_each_other_are_executed_in_one_scr
     BOOST_TEST(value("n").value() == "16");
     condition = "c";
     BOOST_TEST(condition_waiters().empty());
-    BOOST_TEST((told() ==
+    BOOST_TEST((messages() ==
                 words{"w:a#1 released a#1.1+", "w:a#1 released a#1.2+", "w:a#1 released a#1.3+"}));
 }
 
@@ -333,8 +333,9 @@ BOOST_AUTO_TEST_CASE(a_notified_transaction_sees_the_new_state)
     transact("a#1.1+", number("=", "n", "7") + add("n", "1"));
     slot = "other";
     condition = "";
-    const words told = transact("b#1.1+", set("n", "") + set("t", "") + set("b", ""), {"c", "one"});
-    BOOST_TEST(told[0] == "released");
+    const words answer =
+        transact("b#1.1+", set("n", "") + set("t", "") + set("b", ""), {"c", "one"});
+    BOOST_TEST(answer[0] == "released");
     // There is no state, so the client has to decide.
     BOOST_TEST(owner() == "a#1.1+");
     BOOST_TEST(store.hash("state") == nullptr);
@@ -384,12 +385,12 @@ BOOST_AUTO_TEST_CASE(more_transactions_wait_than_one_script_moves)
     slot = "other";
     transact("d#1.1+", add("n", "1"), {"c", "all"});
     // No client continues the notification. Each further script does so.
-    words told = release("b#1.1", fence(), "s");
+    words answer = release("b#1.1", fence(), "s");
     // The script has reached its limit.
     BOOST_TEST(value("n").value() == "13");
     int scripts = 1;
-    for (; told[5] == "1" && scripts < 100; ++scripts)
-        told = nudge("");
+    for (; answer[5] == "1" && scripts < 100; ++scripts)
+        answer = nudge("");
     BOOST_TEST(value("n").value() == std::to_string(13 + many));
     BOOST_TEST(scripts < 15);
     BOOST_TEST(store.run(words{"EXISTS", "lock{bound}"}).number == 0);
@@ -407,26 +408,26 @@ BOOST_AUTO_TEST_CASE(a_notification_in_vain_does_not_repeat_itself)
     for (const bool by_transaction : {true, false})
     {
         pass(1s);
-        words told;
+        words answer;
         std::string newest;
         if (by_transaction)
         {
             condition = "";
             slot = "other";
             seen = fence();
-            told = transact("d#1.1+", add("n", "1"), {"c", "all"});
+            answer = transact("d#1.1+", add("n", "1"), {"c", "all"});
             condition = "c";
         }
         else
         {
-            told = notify("all");
-            newest = told[4];
+            answer = notify("all");
+            newest = answer[4];
         }
         int scripts = 1;
-        for (; told[5] == "1" && scripts < 100; ++scripts)
+        for (; answer[5] == "1" && scripts < 100; ++scripts)
         {
             pass(1ms);
-            told = newest.empty() ? nudge("") : notify("all", newest);
+            answer = newest.empty() ? nudge("") : notify("all", newest);
         }
         // All of them have checked the state, and wait again.
         BOOST_TEST(scripts < 20);
@@ -465,9 +466,9 @@ BOOST_AUTO_TEST_CASE(a_cancellation_learns_whether_it_was_in_time)
     release("b#1.2", fence(), "s");
     const std::int64_t done = fence();
     acquire("b#1.3");
-    const words told = give_up("a#1.2+");
-    BOOST_TEST(told[0] == "released");
-    BOOST_TEST(told[6] == std::to_string(done));
+    const words answer = give_up("a#1.2+");
+    BOOST_TEST(answer[0] == "released");
+    BOOST_TEST(answer[6] == std::to_string(done));
     BOOST_TEST(owner() == "b#1.3");
     // The result of an earlier transaction in the same slot does not count.
     seen = done;
@@ -484,7 +485,7 @@ BOOST_AUTO_TEST_CASE(a_waiting_transaction_keeps_its_position_over_a_reconnect)
     BOOST_TEST((queue() == words{"a#2.1+", "c#1.1"}));
     release("b#1.1", fence(), "s");
     BOOST_TEST(value("n").value() == "13");
-    BOOST_TEST((told() == words{"w:a#2 released a#2.1+", "w:c#1 grant c#1.1"}));
+    BOOST_TEST((messages() == words{"w:a#2 released a#2.1+", "w:c#1 grant c#1.1"}));
     // The same holds for a transaction that waits on a condition.
     release("c#1.1", fence(), "s");
     condition = "c";
@@ -494,7 +495,7 @@ BOOST_AUTO_TEST_CASE(a_waiting_transaction_keeps_its_position_over_a_reconnect)
     put("n", "14");
     notify();
     BOOST_TEST(value("n").value() == "15");
-    BOOST_TEST((told() == words{"w:a#1 released a#1.2+"}));
+    BOOST_TEST((messages() == words{"w:a#1 released a#1.2+"}));
 }
 
 BOOST_AUTO_TEST_CASE(a_dropped_transaction_returns_to_its_position)
@@ -526,7 +527,7 @@ BOOST_AUTO_TEST_CASE(a_late_duplicate_is_replaced_by_the_next_attempt)
     release("b#1.1", fence(), "s");
     release("c#1.1", fence(), "s");
     BOOST_TEST(value("n").value() == "13");
-    BOOST_TEST((told() == words{"w:a#2 released a#2.1+"}));
+    BOOST_TEST((messages() == words{"w:a#2 released a#2.1+"}));
 }
 
 BOOST_AUTO_TEST_CASE(a_late_duplicate_is_replaced_under_any_of_its_ids)
@@ -591,9 +592,9 @@ BOOST_AUTO_TEST_CASE(a_lock_with_memory_reports_the_outcome_after_a_lease)
         release("b#1.2", fence(), "s");
     }
     tries = 1;
-    const words told = transact("a#2.1+", add("n", "1"));
-    BOOST_TEST(told[0] == "released");
-    BOOST_TEST(told[6] == std::to_string(done));
+    const words answer = transact("a#2.1+", add("n", "1"));
+    BOOST_TEST(answer[0] == "released");
+    BOOST_TEST(answer[6] == std::to_string(done));
     // The slot also shows that a transaction was not executed,
     slot = "other";
     BOOST_TEST(transact("a#2.2+", add("n", "1"))[0] == "released");

@@ -388,7 +388,7 @@ BOOST_AUTO_TEST_CASE(a_waiting_transaction_takes_one_command_and_one_message)
         return server.cli(
             {"ZCARD", redis::detail::monitor_keys("turnstile", "room")[0] + "{queue}"});
     };
-    std::string told;
+    std::string completed;
     run(
         [&]() -> task
         {
@@ -402,7 +402,7 @@ BOOST_AUTO_TEST_CASE(a_waiting_transaction_takes_one_command_and_one_message)
                                                   .require(&room::readers, std::equal_to(), each)
                                                   .add(&room::readers, 1);
                             if (co_await theirs.async_transact(next))
-                                told += std::to_string(each);
+                                completed += std::to_string(each);
                         });
                 co_await until_so([&] { return waiting() == "3"; });
                 s->readers = 1;
@@ -410,7 +410,7 @@ BOOST_AUTO_TEST_CASE(a_waiting_transaction_takes_one_command_and_one_message)
             };
             co_await guarded.async_with(body);
         });
-    BOOST_TEST(told == "123");
+    BOOST_TEST(completed == "123");
     BOOST_TEST(field("readers") == "4");
     // The end of the critical section has executed all three transactions.
     BOOST_TEST(server.cli({"INFO", "commandstats"}).find("cmdstat_evalsha:calls=1,") !=
@@ -464,18 +464,18 @@ BOOST_AUTO_TEST_CASE(closing_the_session_makes_the_outcome_of_a_waiting_transact
                 redis::session second(context, undisturbed(server.url()),
                                       redis::session_thread::own);
                 monitor theirs(second, "room");
-                error_code told;
+                error_code result;
                 start(
                     [&]() -> task
                     {
-                        told = co_await error_of(
+                        result = co_await error_of(
                             [&]() -> task
                             { co_await theirs.async_transact(change().add(&room::readers, 1)); });
                     });
                 co_await until_so([&] { return second.metrics().transactions == 1U; });
                 co_await second.async_close(asio::deferred);
-                co_await until_so([&] { return !!told; });
-                BOOST_TEST(told == make_error_code(redis::errc::unknown_outcome));
+                co_await until_so([&] { return !!result; });
+                BOOST_TEST(result == make_error_code(redis::errc::unknown_outcome));
             };
             co_await guarded.async_with(body);
         });

@@ -83,8 +83,8 @@ public:
         const int on = 1;
         ::setsockopt(socket_, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
         // Reached only if the server is broken.
-        const timeval patience{120, 0};
-        ::setsockopt(socket_, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+        const timeval time_limit{120, 0};
+        ::setsockopt(socket_, SOL_SOCKET, SO_RCVTIMEO, &time_limit, sizeof time_limit);
     }
 
     http_client(http_client&& other) noexcept

@@ -73,13 +73,13 @@ public:
     [[nodiscard]] std::string state() const
     {
         if (times_ > 1)
-            return "told twice";
+            return "completed twice";
         if (times_ == 0)
             return life_.use_count() > 1 ? "waiting" : launched_ ? "dropped" : "idle";
         return error_ ? name_of(error_) : empty_ ? "timed out" : "done";
     }
 
-    [[nodiscard]] bool is_told() const { return times_ != 0; }
+    [[nodiscard]] bool is_complete() const { return times_ != 0; }
     [[nodiscard]] const error_code& error() const { return error_; }
 
     /// The text of the exception that a coroutine caught.
@@ -104,7 +104,7 @@ public:
         return life_;
     }
 
-    void tell(const error_code& error, std::string text = {})
+    void complete(const error_code& error, std::string text = {})
     {
         ++times_;
         error_ = error;
@@ -114,7 +114,7 @@ public:
     }
 
     template <class Result>
-    void tell(const error_code& error, Result result)
+    void complete(const error_code& error, Result result)
     {
         if constexpr (std::is_same_v<Result, std::optional<value_type>>)
         {
@@ -126,7 +126,7 @@ public:
         {
             value_ = std::move(result);
         }
-        tell(error);
+        complete(error);
     }
 
 private:
@@ -173,12 +173,12 @@ public:
     [[nodiscard]] executor_type get_executor() const noexcept { return executor_; }
     [[nodiscard]] cancellation_slot_type get_cancellation_slot() const noexcept { return slot_; }
 
-    void operator()(const error_code& error) { to_->tell(error); }
+    void operator()(const error_code& error) { to_->complete(error); }
 
     template <class Result>
     void operator()(const error_code& error, Result result)
     {
-        to_->tell(error, std::move(result));
+        to_->complete(error, std::move(result));
     }
 
 private:
@@ -217,11 +217,11 @@ boost::asio::awaitable<void> attempt_in_coroutine(attempt<T>& a, std::function<O
         if constexpr (std::is_void_v<T>)
         {
             co_await make();
-            a.tell({});
+            a.complete({});
         }
         else
         {
-            a.tell({}, co_await make());
+            a.complete({}, co_await make());
         }
         co_return;
     }
@@ -230,7 +230,7 @@ boost::asio::awaitable<void> attempt_in_coroutine(attempt<T>& a, std::function<O
         error = failure.code();
         text = failure.what();
     }
-    a.tell(error, std::move(text));
+    a.complete(error, std::move(text));
 }
 
 template <class T, class Operation>

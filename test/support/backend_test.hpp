@@ -83,15 +83,15 @@ struct backend_test
     }
 
     /// Appends the name of a wait that has ended to the journal: in capitals if it was aborted.
-    void tell(char name, const error_code& error)
+    void complete(char name, const error_code& error)
     {
         if (error)
             BOOST_TEST(error == boost::asio::error::operation_aborted);
-        told += error ? static_cast<char>(name - 'a' + 'A') : name;
+        completed += error ? static_cast<char>(name - 'a' + 'A') : name;
     }
 
     Provider provider;
-    std::string told;
+    std::string completed;
     int running = 0;
     std::exception_ptr failure;
 };

@@ -110,7 +110,7 @@ struct condition_scene
     }
 
     path how;
-    std::string told;
+    std::string completed;
     bool ready = false;
     int evaluations = 0;
     boost::asio::io_context context;

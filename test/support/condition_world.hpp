@@ -61,7 +61,7 @@ struct errand
     /// The predicate holds when condition_world::level() is at least this.
     unsigned level = 0;
     /// The time limit of a timed wait; at least 1.
-    manual_clock::duration patience{1};
+    manual_clock::duration time_limit{1};
 };
 
 /**
@@ -155,7 +155,7 @@ public:
             return;
         const auto emit = [this, o, type]
         {
-            if (o->is_told() || !o->arrived)
+            if (o->is_complete() || !o->arrived)
                 return;
             o->cancelled = true;
             o->cancel(type);
@@ -284,7 +284,7 @@ public:
             const operation* o = agents_[who].running;
             const bool waits = model_.is_asleep(who) || model_.is_queued(who);
             if (settled && o != nullptr && !waits)
-                BOOST_ERROR("agent " << who << " was not told that it is " << fate_of(*o));
+                BOOST_ERROR("agent " << who << " has not completed, but is " << fate_of(*o));
         }
         for (const auto& each : operations_)
             if (each->gone && each->state() != "dropped")
@@ -326,9 +326,9 @@ private:
             return s;
         }
 
-        [[nodiscard]] bool is_told() const
+        [[nodiscard]] bool is_complete() const
         {
-            return visit([](const auto& a) { return a.is_told(); });
+            return visit([](const auto& a) { return a.is_complete(); });
         }
 
         void cancel(boost::asio::cancellation_type type)
@@ -424,7 +424,7 @@ private:
     manual_clock::time_point new_deadline(operation& o)
     {
         // All deadlines differ: the order of equal ones would depend on the reactor.
-        auto deadline = manual_clock::now() + o.plan.patience;
+        auto deadline = manual_clock::now() + o.plan.time_limit;
         while (!deadlines_.insert(deadline).second)
             ++deadline;
         o.deadline = deadline;
@@ -479,7 +479,7 @@ private:
     void collect()
     {
         for (id who = 0; who < agents_.size(); ++who)
-            if (operation* o = agents_[who].running; o != nullptr && o->is_told())
+            if (operation* o = agents_[who].running; o != nullptr && o->is_complete())
                 collect(agents_[who], *o);
     }
 

@@ -30,14 +30,14 @@ struct witness final : redis::detail::connection::observer
     {
         incarnations.push_back(incarnation);
         server = which;
-        told += 'c';
+        calls += 'c';
     }
     void disconnected(error_code why) override
     {
         last = why;
         const bool for_good =
             why.category() == redis::redis_category() && why != redis::errc::unreachable;
-        told += for_good ? 'f' : 'd';
+        calls += for_good ? 'f' : 'd';
     }
     void message(std::string_view payload) override { messages.emplace_back(payload); }
 
@@ -46,7 +46,7 @@ struct witness final : redis::detail::connection::observer
     std::vector<std::string> messages;
     error_code last;
     /// A letter for each call except message(): `f` if the error of an attempt is not temporary.
-    std::string told;
+    std::string calls;
 };
 
 /// A connection on its own context, which until() runs.
@@ -95,18 +95,18 @@ public:
 
     /// Runs the context until a condition holds. Returns whether it does.
     template <class Condition>
-    bool until(Condition condition, std::chrono::milliseconds patience = std::chrono::seconds{20})
+    bool until(Condition condition, std::chrono::milliseconds time_limit = std::chrono::seconds{20})
     {
-        const auto deadline = std::chrono::steady_clock::now() + patience;
+        const auto deadline = std::chrono::steady_clock::now() + time_limit;
         while (!condition())
             if (context->run_one_until(deadline) == 0)
                 return condition();
         return true;
     }
 
-    bool until_told(const std::string& what)
+    bool until_seen(const std::string& what)
     {
-        return until([&] { return seen.told.find(what) != std::string::npos; });
+        return until([&] { return seen.calls.find(what) != std::string::npos; });
     }
 
     /// Sends a command and waits for its result.

@@ -153,7 +153,7 @@ public:
     void check() const
     {
         for (const record& each : attempts_)
-            if (each.state() == "told twice")
+            if (each.state() == "completed twice")
                 BOOST_ERROR("an operation completed twice");
     }
 

@@ -155,15 +155,15 @@ public:
     }
 
     /// Answers the oldest command.
-    void answer(std::vector<script_answer> told)
+    void answer(std::vector<script_answer> answers)
     {
         BOOST_TEST_REQUIRE(!commands.empty());
         const std::uint64_t number = commands.front().number;
         commands.pop_front();
-        machine.answered(now, number, std::move(told));
+        machine.answered(now, number, std::move(answers));
         collect();
     }
-    void answer(script_answer told) { answer(std::vector{std::move(told)}); }
+    void answer(script_answer one) { answer(std::vector{std::move(one)}); }
 
     void refuse(const std::string& text)
     {

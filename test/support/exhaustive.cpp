@@ -174,28 +174,28 @@ private:
     void report(std::string violation, number at, const std::vector<exhaustive_step>& last = {})
     {
         result_.violation = std::move(violation);
-        exhaustive_state state = tell_way_to(at);
+        exhaustive_state state = record_way_to(at);
         for (const exhaustive_step& step : last)
-            tell(state, step);
+            record(state, step);
     }
 
     /// Reports how a state was reached, and what follows until the history repeats.
     void report_wait(number at)
     {
         result_.violation = "somebody waits for ever";
-        exhaustive_state state = tell_way_to(at);
+        exhaustive_state state = record_way_to(at);
         std::unordered_set<fingerprint, fingerprint_hash> seen;
         while (seen.insert(world_.fingerprint_of(state)).second)
         {
             const auto steps = world_.steps_from(state);
             if (steps.empty() || !steps.front().is_regular())
                 return;
-            tell(state, steps.front());
+            record(state, steps.front());
         }
     }
 
     /// Reports how a state was reached, and returns it.
-    exhaustive_state tell_way_to(number at)
+    exhaustive_state record_way_to(number at)
     {
         std::vector<exhaustive_step> steps;
         for (; nodes_[at].from != none; at = nodes_[at].from)
@@ -203,15 +203,15 @@ private:
         std::ranges::reverse(steps);
         exhaustive_state state = world_.begin();
         for (const exhaustive_step& step : steps)
-            tell(state, step);
+            record(state, step);
         return state;
     }
 
-    void tell(exhaustive_state& state, const exhaustive_step& step)
+    void record(exhaustive_state& state, const exhaustive_step& step)
     {
-        result_.trace.push_back(world_.tell(state, step));
+        result_.trace.push_back(world_.describe(state, step));
         static_cast<void>(world_.take(state, step));
-        result_.trace.push_back("        " + world_.tell(state));
+        result_.trace.push_back("        " + world_.describe(state));
     }
 
     exhaustive_world world_;

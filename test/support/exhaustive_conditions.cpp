@@ -64,7 +64,7 @@ void exhaustive_world::put_take_or_sleep(exhaustive_state& at, std::size_t index
         else
             who.deeds.push_back({id, -1});
     }
-    tell_machine(at, index,
+    call_machine(at, index,
                  [&](protocol_client& machine)
                  {
                      section next;
@@ -81,7 +81,7 @@ void exhaustive_world::time_is_up(exhaustive_state& at, const exhaustive_step& s
     section& each = at.clients[step.client].edit().sections[step.which];
     each.roused = true;
     const attempt_id id = each.attempt;
-    tell_machine(at, step.client, [&](protocol_client& machine) { machine.end_wait(at.now, id); });
+    call_machine(at, step.client, [&](protocol_client& machine) { machine.end_wait(at.now, id); });
 }
 
 /// Sends a notification without a reason, which must be harmless.
@@ -89,7 +89,7 @@ void exhaustive_world::disturb(exhaustive_state& at, std::size_t index)
 {
     --at.signals_left;
     const lock_id lock = at.clients[index]->lock;
-    tell_machine(at, index, [&](protocol_client& machine)
+    call_machine(at, index, [&](protocol_client& machine)
                  { machine.notify(at.now, lock, exhaustive_condition, false); });
 }
 
@@ -98,11 +98,11 @@ void exhaustive_world::disturb(exhaustive_state& at, std::size_t index)
 /// The server has executed the end of a critical section, so its effect happens, once. It happens even if
 /// the server forgets it later.
 void exhaustive_world::note_deed(exhaustive_state& at, const redis_store& before,
-                                 const sent_command& what, const script_answer& told)
+                                 const sent_command& what, const script_answer& answer)
 {
     if (what.op == operation::notify)
         return check_signal(at, before);
-    if (told.status != script_answer::status_code::released)
+    if (answer.status != script_answer::status_code::released)
         return;
     const std::size_t index = client_of(parse_waiter_id(what.arguments[1]).value().nonce);
     const auto& deeds = at.clients[index]->deeds;

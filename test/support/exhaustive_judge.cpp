@@ -203,11 +203,11 @@ void exhaustive_world::check_grant(exhaustive_state& at, const redis_store& befo
 
 /// A free lock is granted to its first waiter at once, unless the answer announces more work.
 void exhaustive_world::check_handed_on(const exhaustive_state& at,
-                                       const std::vector<script_answer>& told)
+                                       const std::vector<script_answer>& answers)
 {
     const redis_store& store = at.server->store;
     if (owner_of(store, keys_).empty() && !queue_of(store, keys_).empty() &&
-        std::ranges::none_of(told, &script_answer::more))
+        std::ranges::none_of(answers, &script_answer::more))
         violate("an attempt waits for a free lock");
 }
 
@@ -349,8 +349,8 @@ std::string exhaustive_world::check_end(const exhaustive_state& state) const
 
 // --- descriptions -------------------------------------------------------------------------------
 
-std::string exhaustive_world::tell(const exhaustive_state& before,
-                                   const exhaustive_step& step) const
+std::string exhaustive_world::describe(const exhaustive_state& before,
+                                       const exhaustive_step& step) const
 {
     constexpr std::array<std::string_view, 15> names{"goes on",
                                                      "notices that its connection is gone",
@@ -385,7 +385,7 @@ std::string exhaustive_world::tell(const exhaustive_state& before,
     return "client " + std::to_string(step.client) + ' ' + text;
 }
 
-std::string exhaustive_world::tell(const exhaustive_state& state) const
+std::string exhaustive_world::describe(const exhaustive_state& state) const
 {
     const redis_store& store = state.server->store;
     std::ostringstream text;

@@ -20,23 +20,23 @@ void exhaustive_world::connect(exhaustive_state& at, std::size_t index)
     who.line.emplace();
     who.line->incarnation = ++who.incarnations;
     if (who.leftovers.empty())
-        who.patience = 0;
+        who.time_left = 0;
     const std::string run = std::to_string(at.server->run);
     server_state server;
     server.run_id = run;
-    tell_machine(at, index, [&](protocol_client& machine)
+    call_machine(at, index, [&](protocol_client& machine)
                  { machine.connected(at.now, who.incarnations, server); });
 }
 
 /// The client receives nothing from now on. Commands that it has sent, or sends until it notices, may be
 /// executed or not.
-void exhaustive_world::cut(exhaustive_state& at, std::size_t index, unsigned patience)
+void exhaustive_world::cut(exhaustive_state& at, std::size_t index, unsigned time_left)
 {
     process& who = at.clients[index].edit();
     who.line->broken = true;
     who.line->answers.clear();
     who.line->messages.clear();
-    who.patience = patience;
+    who.time_left = time_left;
 }
 
 void exhaustive_world::notice(exhaustive_state& at, std::size_t index)
@@ -45,7 +45,7 @@ void exhaustive_world::notice(exhaustive_state& at, std::size_t index)
     if (who.line->at_server)
         who.leftovers.push_back(*who.line);
     who.line.reset();
-    tell_machine(at, index, [&](protocol_client& machine) { machine.disconnected(at.now); });
+    call_machine(at, index, [&](protocol_client& machine) { machine.disconnected(at.now); });
 }
 
 void exhaustive_world::drop(exhaustive_state& at, std::size_t index, std::size_t which)
@@ -59,7 +59,7 @@ void exhaustive_world::drop(exhaustive_state& at, std::size_t index, std::size_t
     }
     who.leftovers.erase(who.leftovers.begin() + static_cast<std::ptrdiff_t>(which - 1));
     if (who.leftovers.empty() && (!who.machine || (who.line && !who.line->broken)))
-        who.patience = 0;
+        who.time_left = 0;
 }
 
 // --- commands and messages ----------------------------------------------------------------------
@@ -90,15 +90,15 @@ void exhaustive_world::execute(exhaustive_state& at, std::size_t index, std::siz
     look_after_script(at, before->store, what.op);
     publish(at, server);
 
-    const auto told = parse_answers(reply.leaves());
-    if (!told)
+    const auto answers = parse_answers(reply.leaves());
+    if (!answers)
         return violate("an answer is malformed: " + to_string(reply));
-    check_handed_on(at, *told);
-    note_deed(at, before->store, what, told->front());
+    check_handed_on(at, *answers);
+    note_deed(at, before->store, what, answers->front());
     check_condition_waiters(at);
     note_woken(at);
     if (!line.broken)
-        line.answers.push_back({what.number, what.op, *told, {}});
+        line.answers.push_back({what.number, what.op, *answers, {}});
 }
 
 /// Messages of a script to its own connection may arrive before or after the answer: answers and
@@ -127,16 +127,16 @@ void exhaustive_world::answer(exhaustive_state& at, std::size_t index)
     exhaustive_answer each = std::move(who.line->answers.front());
     who.line->answers.pop_front();
     if (!each.error.empty())
-        return tell_machine(at, index, [&](protocol_client& machine)
+        return call_machine(at, index, [&](protocol_client& machine)
                             { machine.refused(at.now, each.number, each.error); });
     const auto attempts = attempts_under_way(*who.machine, each.number);
-    for (std::size_t i = 0; i < std::min(attempts.size(), each.told.size()); ++i)
-        if (each.told[i].status == script_answer::status_code::queued)
+    for (std::size_t i = 0; i < std::min(attempts.size(), each.answers.size()); ++i)
+        if (each.answers[i].status == script_answer::status_code::queued)
             for (section& one : who.sections)
                 if (one.attempt == attempts[i])
                     note_known_place(one, *who.line);
-    tell_machine(at, index, [&](protocol_client& machine)
-                 { machine.answered(at.now, each.number, std::move(each.told)); });
+    call_machine(at, index, [&](protocol_client& machine)
+                 { machine.answered(at.now, each.number, std::move(each.answers)); });
 }
 
 void exhaustive_world::message(exhaustive_state& at, std::size_t index)
@@ -144,7 +144,7 @@ void exhaustive_world::message(exhaustive_state& at, std::size_t index)
     auto& messages = at.clients[index].edit().line->messages;
     const std::string text = std::move(messages.front());
     messages.pop_front();
-    tell_machine(at, index, [&](protocol_client& machine) { machine.received(at.now, text); });
+    call_machine(at, index, [&](protocol_client& machine) { machine.received(at.now, text); });
 }
 
 // --- faults -------------------------------------------------------------------------------------

@@ -235,7 +235,7 @@ void draw(portrait& into, const exhaustive_wire& wire)
         into.add(kind::command, each.number);
         into.plain(each.op);
         into.text(each.error);
-        for (const script_answer& one : each.told)
+        for (const script_answer& one : each.answers)
             draw(into, one, each.op);
     }
     into.plain(wire.messages.size());
@@ -277,7 +277,7 @@ words draw(const exhaustive_client& client, std::size_t index)
 {
     portrait result(index);
     result.plain(client.machine.has_value());
-    result.plain(client.patience);
+    result.plain(client.time_left);
     result.plain(2 * client.paused_for + (client.paused ? 1U : 0U));
     if (client.machine)
     {

@@ -67,7 +67,7 @@ struct exhaustive_answer
 {
     std::uint64_t number = 0;
     redis::detail::operation op{};
-    std::vector<redis::detail::script_answer> told;
+    std::vector<redis::detail::script_answer> answers;
     std::string error;
 };
 
@@ -147,7 +147,7 @@ struct exhaustive_client
     // Connections that only the server still believes in.
     std::vector<exhaustive_wire> leftovers;
     // The remaining steps of time for which the client may be disconnected.
-    unsigned patience = 0;
+    unsigned time_left = 0;
     bool paused = false;
     unsigned paused_for = 0;
     unsigned begun = 0;

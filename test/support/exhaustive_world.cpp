@@ -228,12 +228,12 @@ bool exhaustive_world::can_pass(const exhaustive_state& from, bool slowly) const
     for (const auto& each : from.clients)
     {
         const process& who = *each;
-        if (!who.leftovers.empty() && who.patience == 0)
+        if (!who.leftovers.empty() && who.time_left == 0)
             return false;
         if (!who.machine)
             continue;
         const bool connected = who.line && !who.line->broken;
-        if (!connected && !who.paused && who.patience == 0 && (who.line || !from.server->down))
+        if (!connected && !who.paused && who.time_left == 0 && (who.line || !from.server->down))
             return false;
         if (who.paused && who.paused_for > options_.lease)
             return false;
@@ -250,7 +250,7 @@ bool exhaustive_world::can_pass(const exhaustive_state& from, bool slowly) const
 // --- what the clients do ------------------------------------------------------------------------
 
 /// Calls a machine, and does what it requests.
-void exhaustive_world::tell_machine(exhaustive_state& at, std::size_t index,
+void exhaustive_world::call_machine(exhaustive_state& at, std::size_t index,
                                     const std::function<void(protocol_client&)>& what)
 {
     // Only running processes are called.
@@ -306,7 +306,7 @@ void exhaustive_world::act(exhaustive_state& at, std::size_t index, const action
 
 void exhaustive_world::begin_section(exhaustive_state& at, std::size_t index)
 {
-    tell_machine(at, index,
+    call_machine(at, index,
                  [&](protocol_client& machine)
                  {
                      process& who = at.clients[index].edit();
@@ -329,13 +329,13 @@ void exhaustive_world::end_section(exhaustive_state& at, const exhaustive_step& 
     {
         --at.cancels_left;
         who.sections.erase(each);
-        return tell_machine(at, step.client,
+        return call_machine(at, step.client,
                             [&](protocol_client& machine) { machine.cancel(at.now, id); });
     }
     each->at = section::stage::releasing;
     if (options_.consumers != 0)
         return put_take_or_sleep(at, step.client, id);
-    tell_machine(at, step.client, [&](protocol_client& machine) { machine.release(at.now, id); });
+    call_machine(at, step.client, [&](protocol_client& machine) { machine.release(at.now, id); });
 }
 
 /// Lets time pass: each running client does what is due.
@@ -349,12 +349,12 @@ void exhaustive_world::pass(exhaustive_state& at)
     server.down = false;
     for (std::size_t i = 0; i < at.clients.size(); ++i)
     {
-        if (at.clients[i]->patience > 0)
-            --at.clients[i].edit().patience;
+        if (at.clients[i]->time_left > 0)
+            --at.clients[i].edit().time_left;
         if (at.clients[i]->paused)
             ++at.clients[i].edit().paused_for;
         else if (at.clients[i]->machine)
-            tell_machine(at, i, [&](protocol_client& machine) { machine.tick(at.now); });
+            call_machine(at, i, [&](protocol_client& machine) { machine.tick(at.now); });
     }
 }
 

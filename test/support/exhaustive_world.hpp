@@ -83,9 +83,9 @@ public:
     [[nodiscard]] fingerprint fingerprint_of(const exhaustive_state& state) const;
 
     /// Describes a step, and the state after it.
-    [[nodiscard]] std::string tell(const exhaustive_state& before,
-                                   const exhaustive_step& step) const;
-    [[nodiscard]] std::string tell(const exhaustive_state& state) const;
+    [[nodiscard]] std::string describe(const exhaustive_state& before,
+                                       const exhaustive_step& step) const;
+    [[nodiscard]] std::string describe(const exhaustive_state& state) const;
 
     [[nodiscard]] std::size_t longest_queue() const noexcept { return longest_queue_; }
     [[nodiscard]] std::size_t most_asleep() const noexcept { return most_asleep_; }
@@ -105,7 +105,7 @@ private:
                                   const process& who) const;
 
     // Effects of steps.
-    void tell_machine(exhaustive_state& at, std::size_t index,
+    void call_machine(exhaustive_state& at, std::size_t index,
                       const std::function<void(redis::detail::protocol_client&)>& what);
     void act(exhaustive_state& at, std::size_t index, const redis::detail::action& what);
     void perform(exhaustive_state& at, const exhaustive_step& step);
@@ -121,7 +121,7 @@ private:
     void pass(exhaustive_state& at);
     void strike(exhaustive_state& at, const exhaustive_step& step);
     void crash(exhaustive_state& at, std::size_t index);
-    void cut(exhaustive_state& at, std::size_t index, unsigned patience);
+    void cut(exhaustive_state& at, std::size_t index, unsigned time_left);
     void restart(exhaustive_state& at, bool remembers);
     void step_clock(exhaustive_state& at, std::int64_t by);
 
@@ -132,7 +132,7 @@ private:
     void time_is_up(exhaustive_state& at, const exhaustive_step& step);
     void disturb(exhaustive_state& at, std::size_t index);
     void note_deed(exhaustive_state& at, const redis_store& before, const sent_command& what,
-                   const redis::detail::script_answer& told);
+                   const redis::detail::script_answer& answer);
     void drop_deeds(exhaustive_state& at, std::size_t index);
     void note_condition_waiters(exhaustive_state& at, const redis_store& before);
     void note_woken(exhaustive_state& at);
@@ -155,7 +155,7 @@ private:
     void note_release(exhaustive_state& at, const redis_store& before, redis::detail::operation op);
     void check_grant(exhaustive_state& at, const redis_store& before, redis::detail::operation op);
     void check_handed_on(const exhaustive_state& at,
-                         const std::vector<redis::detail::script_answer>& told);
+                         const std::vector<redis::detail::script_answer>& answers);
     void check_order(exhaustive_state& at, const redis_store& before, const section& winner,
                      redis::detail::operation op);
     void note_known_place(section& each, const connection& line) const;

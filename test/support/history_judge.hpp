@@ -65,7 +65,7 @@ public:
     struct executed
     {
         const sent_command& what;
-        const std::vector<redis::detail::script_answer>& told;
+        const std::vector<redis::detail::script_answer>& answers;
     };
 
     /// Called before and after each script for a lock.

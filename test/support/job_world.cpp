@@ -169,7 +169,7 @@ job_simulation_result job_world::run()
     if (judge_.violation().empty())
         check_end();
     if (judge_.violation().empty())
-        check_patience();
+        check_long_wait();
     result_.jobs = judge_.counted();
     result_.violation = judge_.violation();
     log("=> ", result_.violation.empty() ? "nothing wrong" : result_.violation);
@@ -242,7 +242,7 @@ void job_world::check_end()
 }
 
 /// After some hours, the workers still wait. They finish their jobs in their first attempts.
-void job_world::check_patience()
+void job_world::check_long_wait()
 {
     calm_ = true;
     log("*** hours pass");
@@ -283,11 +283,11 @@ std::string find_job_violation(script_engine& scripts, job_simulation_options op
         return {};
     options.log = true;
     const auto events = simulate_jobs(scripts, options).events;
-    std::string told = "seed " + std::to_string(options.seed) + ": " + result.violation + '\n';
+    std::string report = "seed " + std::to_string(options.seed) + ": " + result.violation + '\n';
     for (std::size_t i = events.size() - std::min<std::size_t>(events.size(), 60);
          i < events.size(); ++i)
-        told += "    " + events[i] + '\n';
-    return told;
+        report += "    " + events[i] + '\n';
+    return report;
 }
 
 }  // namespace turnstile::test

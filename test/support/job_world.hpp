@@ -181,7 +181,7 @@ private:
     void watch();
     [[nodiscard]] bool all_quiet() const;
     void check_end();
-    void check_patience();
+    void check_long_wait();
 
     template <class... Parts>
     void log(const Parts&... parts);

@@ -83,7 +83,7 @@ struct candidate::shared
     {
     }
 
-    void tell(const error_code& what, any_guard got)
+    void complete(const error_code& what, any_guard got)
     {
         const std::lock_guard lock(mutex);
         error = what;
@@ -91,15 +91,15 @@ struct candidate::shared
         fence = guard.fence();
         if (!error)
             result = guard ? "held" : "not held";
-        told = true;
+        is_complete = true;
     }
 
-    void tell(const error_code& what, const std::string& success)
+    void complete(const error_code& what, const std::string& success)
     {
         const std::lock_guard lock(mutex);
         error = what;
         result = success;
-        told = true;
+        is_complete = true;
     }
 
     /// The slot belongs to the strand.
@@ -127,7 +127,7 @@ struct candidate::shared
     asio::any_io_executor strand;
     asio::cancellation_signal signal;
     mutable std::mutex mutex;
-    bool told = false;
+    bool is_complete = false;
     error_code error;
     std::string result;
     any_guard guard;
@@ -152,15 +152,15 @@ candidate::~candidate()
     drop();
 }
 
-bool candidate::is_told() const
+bool candidate::is_complete() const
 {
     const std::lock_guard lock(shared_->mutex);
-    return shared_->told;
+    return shared_->is_complete;
 }
 
 std::string candidate::result() const
 {
-    if (!until([this] { return is_told(); }))
+    if (!until([this] { return is_complete(); }))
         return "waiting";
     const std::lock_guard lock(shared_->mutex);
     return shared_->error ? shared_->error.message() : shared_->result;
@@ -184,7 +184,7 @@ std::uint64_t candidate::fence() const
     return shared_->fence;
 }
 
-bool candidate::is_told_of_loss() const
+bool candidate::knows_of_loss() const
 {
     const std::lock_guard lock(shared_->mutex);
     return shared_->lost;
@@ -288,8 +288,8 @@ struct lock_client::impl
         settle();
         std::promise<error_code> promise;
         auto future = promise.get_future();
-        start([told = std::make_shared<std::promise<error_code>>(std::move(promise))](
-                  const error_code& error) { told->set_value(error); });
+        start([result = std::make_shared<std::promise<error_code>>(std::move(promise))](
+                  const error_code& error) { result->set_value(error); });
         if (future.wait_for(watchdog) != std::future_status::ready)
             return asio::error::timed_out;
         return future.get();
@@ -310,7 +310,7 @@ struct lock_client::impl
         start_on_strand(made->shared_, start,
                         [s = made->shared_](const error_code& error, auto result)
                         {
-                            s->tell(error, any_guard(std::move(result)));
+                            s->complete(error, any_guard(std::move(result)));
                             candidate::shared::listen(s);
                         });
         return made;
@@ -323,7 +323,7 @@ struct lock_client::impl
         auto made = std::make_unique<candidate>();
         made->shared_ = make_shared();
         start_on_strand(made->shared_, start, [s = made->shared_, success](const error_code& error)
-                        { s->tell(error, success); });
+                        { s->complete(error, success); });
         return made;
     }
 
@@ -396,10 +396,10 @@ std::unique_ptr<candidate> lock_client::try_lock(const std::string& name)
 }
 
 std::unique_ptr<candidate> lock_client::try_lock_for(const std::string& name,
-                                                     std::chrono::nanoseconds patience)
+                                                     std::chrono::nanoseconds time_limit)
 {
-    return impl_->launch([mutex = &impl_->mutex_of(name), patience](auto handler)
-                         { mutex->async_try_lock_for(patience, std::move(handler)); });
+    return impl_->launch([mutex = &impl_->mutex_of(name), time_limit](auto handler)
+                         { mutex->async_try_lock_for(time_limit, std::move(handler)); });
 }
 
 void lock_client::size(const std::string& name, std::ptrdiff_t capacity)
@@ -466,18 +466,18 @@ error_code lock_client::add(const std::string& name, std::ptrdiff_t units)
 
 std::ptrdiff_t lock_client::value(const std::string& name)
 {
-    const auto told = std::make_shared<std::atomic<std::ptrdiff_t>>(-1);
+    const auto available = std::make_shared<std::atomic<std::ptrdiff_t>>(-1);
     const error_code error = impl_->wait_for(
-        [pool = &impl_->semaphore_of(name), told](auto handler)
+        [pool = &impl_->semaphore_of(name), available](auto handler)
         {
             pool->async_available(
-                [told, handler](const error_code& failed, std::ptrdiff_t units) mutable
+                [available, handler](const error_code& failed, std::ptrdiff_t units) mutable
                 {
-                    *told = units;
+                    *available = units;
                     handler(failed);
                 });
         });
-    return error ? -1 : told->load();
+    return error ? -1 : available->load();
 }
 
 error_code lock_client::ready()

@@ -51,7 +51,7 @@ public:
     candidate& operator=(const candidate&) = delete;
     ~candidate();
 
-    [[nodiscard]] bool is_told() const;
+    [[nodiscard]] bool is_complete() const;
     /// Waits for the result: "held", "taken" for good, "not held" after a time-out, or the text of the
     /// error. Returns "waiting" if there is no result in time.
     [[nodiscard]] std::string result() const;
@@ -61,7 +61,7 @@ public:
     [[nodiscard]] bool holds() const;
     [[nodiscard]] std::uint64_t fence() const;
     /// Whether lost() was signalled.
-    [[nodiscard]] bool is_told_of_loss() const;
+    [[nodiscard]] bool knows_of_loss() const;
 
     void cancel();
     /// Releases, and waits for the answer.
@@ -97,7 +97,7 @@ public:
     [[nodiscard]] std::unique_ptr<candidate> lock(const std::string& name);
     [[nodiscard]] std::unique_ptr<candidate> try_lock(const std::string& name);
     [[nodiscard]] std::unique_ptr<candidate> try_lock_for(const std::string& name,
-                                                          std::chrono::nanoseconds patience);
+                                                          std::chrono::nanoseconds time_limit);
 
     /// Sets the capacity of a semaphore. Call it before the semaphore is used.
     void size(const std::string& name, std::ptrdiff_t capacity);

@@ -20,7 +20,7 @@ namespace turnstile::test {
 namespace {
 
 // The limit is reached only if something is broken; the end of a process is noticed at once.
-constexpr std::chrono::seconds patience{300};
+constexpr std::chrono::seconds time_limit{300};
 
 }  // namespace
 
@@ -55,7 +55,7 @@ lock_process::~lock_process()
     ::close(socket_);
 }
 
-void lock_process::tell(const std::string& line) const
+void lock_process::send(const std::string& line) const
 {
     const std::string text = line + '\n';
     if (::send(socket_, text.data(), text.size(), MSG_NOSIGNAL) !=
@@ -99,7 +99,7 @@ std::string lock_process::said() const
 
 std::string lock_process::hear(const std::string& beginning)
 {
-    const auto deadline = std::chrono::steady_clock::now() + patience;
+    const auto deadline = std::chrono::steady_clock::now() + time_limit;
     for (;;)
     {
         if (const auto found = find(beginning); found != lines_.end())
@@ -124,7 +124,7 @@ bool lock_process::has_said(const std::string& beginning)
 
 std::string lock_process::ask(const std::string& line, const std::string& beginning)
 {
-    tell(line);
+    send(line);
     return hear(beginning);
 }
 

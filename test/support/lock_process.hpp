@@ -64,13 +64,13 @@ public:
     [[nodiscard]] pid_t pid() const { return pid_; }
 
     /// Sends a line.
-    void tell(const std::string& line) const;
+    void send(const std::string& line) const;
     /// Waits for a line that begins with a text, removes it, and returns the rest of it. Throws if the
     /// line does not come in time.
     std::string hear(const std::string& beginning);
     /// Whether such a line has come. It is not removed.
     [[nodiscard]] bool has_said(const std::string& beginning);
-    /// tell() and hear().
+    /// send() and hear().
     std::string ask(const std::string& line, const std::string& beginning);
 
     /// Sends SIGKILL and waits for the end. Returns whether the signal ended the process.

@@ -87,7 +87,7 @@ public:
             });
     }
 
-    void tell() const { say("counts " + name_ + (mine_.valid() ? " yes" : " no")); }
+    void report() const { say("counts " + name_ + (mine_.valid() ? " yes" : " no")); }
 
 private:
     std::string name_;
@@ -188,7 +188,7 @@ private:
     }
 
     /// Reports the result of an operation.
-    static auto telling(const std::string& word, const section& s)
+    static auto reporting(const std::string& word, const section& s)
     {
         return [word, name = s.name](const turnstile::error_code& error)
         { say(word + ' ' + name + ' ' + (error ? error.message() : "ok")); };
@@ -217,7 +217,7 @@ private:
         line >> verb >> name;
         section& s = section_of(name);
         if (verb == "unlock")
-            s.guard.release(telling("released", s));
+            s.guard.release(reporting("released", s));
         else if (verb == "write")
             say((turnstile::test::write_register(server_, name, s.fence) ? "accepted "
                                                                          : "refused ") +
@@ -241,7 +241,7 @@ private:
         else if (verb == "leave")
             s.visitor->leave();
         else
-            s.visitor->tell();
+            s.visitor->report();
     }
 
     void obey_semaphore(const std::string& verb, section& s, std::istream& line)
@@ -254,9 +254,9 @@ private:
         if (verb == "acquire")
             s.semaphore->async_acquire(units, holding(s));
         else if (verb == "take")
-            s.semaphore->async_take(units, telling("taken", s));
+            s.semaphore->async_take(units, reporting("taken", s));
         else
-            s.semaphore->async_release(units, telling("added", s));
+            s.semaphore->async_release(units, reporting("added", s));
     }
 
     void lock(const std::string& verb, section& s)

@@ -70,7 +70,7 @@ public:
     /// The attempt has completed. Its guard stays with its context or moves out of it.
     void on_completion(id who, bool stays_in_context)
     {
-        attempts_[who].told = true;
+        attempts_[who].is_complete = true;
         if (!stays_in_context)
             attempts_[who].context = nowhere;
     }
@@ -96,7 +96,7 @@ public:
     {
         std::erase_if(queue_, [&](id who) { return attempts_[who].context == context; });
         for (attempt& each : attempts_)
-            if (each.context == context && !each.told)
+            if (each.context == context && !each.is_complete)
                 each.result = fate::lost;
         if (owner_ && attempts_[*owner_].context == context)
             renotify();
@@ -109,7 +109,7 @@ public:
         for (const id who : queue_)
             attempts_[who].result = fate::aborted;
         queue_.clear();
-        if (owner_ && !attempts_[*owner_].told)
+        if (owner_ && !attempts_[*owner_].is_complete)
             attempts_[*owner_].result = fate::aborted;
         owner_.reset();
     }
@@ -117,7 +117,7 @@ public:
     [[nodiscard]] bool alive() const { return alive_; }
     [[nodiscard]] bool locked() const { return owner_.has_value(); }
     [[nodiscard]] bool owns(id who) const { return owner_ == who; }
-    [[nodiscard]] bool was_told(id who) const { return attempts_[who].told; }
+    [[nodiscard]] bool is_complete(id who) const { return attempts_[who].is_complete; }
     [[nodiscard]] fate fate_of(id who) const { return attempts_[who].result; }
     [[nodiscard]] std::size_t size() const { return attempts_.size(); }
 
@@ -128,7 +128,7 @@ private:
     {
         int context;
         fate result = fate::unborn;
-        bool told = false;
+        bool is_complete = false;
     };
 
     void wait(id who)

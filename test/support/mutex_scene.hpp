@@ -76,7 +76,7 @@ struct mutex_scene
     }
 
     path how;
-    std::string told;
+    std::string completed;
     boost::asio::io_context context;
     async_mutex mutex;
 };

@@ -55,7 +55,7 @@ struct attempt_plan
     bool strand = false;
     int context = 0;
     /// The time limit of a timed attempt; at least 1.
-    manual_clock::duration patience{1};
+    manual_clock::duration time_limit{1};
 };
 
 inline std::ostream& operator<<(std::ostream& stream, const attempt_plan& how)
@@ -63,7 +63,7 @@ inline std::ostream& operator<<(std::ostream& stream, const attempt_plan& how)
     constexpr const char* requests[] = {" lock", " timed", " enter", " try"};
     return stream << requests[static_cast<int>(how.what)] << (how.coroutine ? " coroutine" : "")
                   << (how.stays ? " stays" : "") << (how.strand ? " strand" : "") << " context "
-                  << how.context << " patience " << how.patience.count();
+                  << how.context << " time limit " << how.time_limit.count();
 }
 
 /// The ways to release a lock.
@@ -282,12 +282,12 @@ public:
             BOOST_ERROR("the lock is " << (model_.locked() ? "free" : "held"));
         for (id who = 0; who < records_.size(); ++who)
         {
-            const std::vector<fate>& told = records_[who]->told;
-            if (told.size() > 1)
+            const std::vector<fate>& completions = records_[who]->completions;
+            if (completions.size() > 1)
                 BOOST_ERROR("attempt " << who << " completed twice");
-            if (!told.empty() && told.front() != model_.fate_of(who))
-                BOOST_ERROR("attempt " << who << " completed with " << told.front() << ", not "
-                                       << model_.fate_of(who));
+            if (!completions.empty() && completions.front() != model_.fate_of(who))
+                BOOST_ERROR("attempt " << who << " completed with " << completions.front()
+                                       << ", not " << model_.fate_of(who));
         }
     }
 
@@ -298,10 +298,10 @@ public:
         for (id who = 0; who < records_.size(); ++who)
         {
             const fate f = model_.fate_of(who);
-            const bool told = !records_[who]->told.empty();
-            if (!records_[who]->gone && told == (f == fate::waiting))
-                BOOST_ERROR("attempt " << who << " is " << f << ", and was "
-                                       << (told ? "told so" : "not told"));
+            const bool is_complete = !records_[who]->completions.empty();
+            if (!records_[who]->gone && is_complete == (f == fate::waiting))
+                BOOST_ERROR("attempt " << who << " is " << f << ", and has "
+                                       << (is_complete ? "completed" : "not completed"));
         }
     }
 
@@ -336,7 +336,7 @@ private:
         guard_type* in_frame = nullptr;
         manual_timer* hold = nullptr;
         manual_clock::time_point deadline = manual_clock::time_point::max();
-        std::vector<fate> told;
+        std::vector<fate> completions;
         /// Whether its context has been destroyed.
         bool gone = false;
     };
@@ -353,7 +353,7 @@ private:
     {
         record& r = *records_[who];
         if (r.how.what == attempt_plan::request::timed)
-            r.deadline = manual_clock::now() + r.how.patience;
+            r.deadline = manual_clock::now() + r.how.time_limit;
         story_ << " arrived " << who;
         model_.arrive(who, r.how.what != attempt_plan::request::try_once);
     }
@@ -505,10 +505,10 @@ private:
             BOOST_TEST(number > last_number_);
             last_number_ = number;
         }
-        records_[who]->told.push_back(error         ? fate::aborted
-                                      : number != 0 ? fate::granted
-                                                    : fate::timed_out);
-        story_ << " told " << who << ' ' << records_[who]->told.back();
+        records_[who]->completions.push_back(error         ? fate::aborted
+                                             : number != 0 ? fate::granted
+                                                           : fate::timed_out);
+        story_ << " completed " << who << ' ' << records_[who]->completions.back();
         model_.on_completion(who, stays);
     }
 

@@ -264,7 +264,7 @@ void pool_judge::check_account(pool& each, const contents& after, const executed
     {
         const std::int64_t units = number(script.what.arguments[2]);
         const std::string& name = script.what.arguments[3];
-        const auto said = script.told[0].status;
+        const auto said = script.answers[0].status;
         if (said == script_answer::status_code::ok && after.outside == expected - units &&
             units != 0)
         {
@@ -308,7 +308,7 @@ void pool_judge::check_contents(pool& each, const contents& after, const execute
     // If the clock was set back before the server lost its memory, the leases of an outdated state may end after the grace.
     if (!fits(after.held, after.outside, 0) && !fences_excused(each))
         violate("there are more units than the capacity");
-    const bool more = std::ranges::any_of(script.told, &script_answer::more);
+    const bool more = std::ranges::any_of(script.answers, &script_answer::more);
     if (!after.queue.empty() && !more && fits(after.held, after.outside, after.first))
         violate("the first of the queue fits, and waits");
 }

@@ -35,7 +35,7 @@ namespace asio = boost::asio;
 
 namespace {
 
-constexpr std::chrono::seconds patience{20};
+constexpr std::chrono::seconds time_limit{20};
 
 /// A blocking RESP2 connection for one command.
 class conversation
@@ -265,7 +265,7 @@ std::string redis_server::info(const std::string& field) const
 
 void redis_server::start()
 {
-    const auto deadline = std::chrono::steady_clock::now() + patience;
+    const auto deadline = std::chrono::steady_clock::now() + time_limit;
     while (pid_ == 0)
         try
         {
@@ -357,7 +357,7 @@ void redis_server::spawn()
 
 void redis_server::wait_until_ready()
 {
-    auto deadline = std::chrono::steady_clock::now() + patience;
+    auto deadline = std::chrono::steady_clock::now() + time_limit;
     for (;;)
     {
         const std::string answer = ping();
@@ -365,7 +365,7 @@ void redis_server::wait_until_ready()
             return;
         // The more data there are on the disk, the longer this takes.
         if (answer.find("LOADING") != std::string::npos)
-            deadline = std::chrono::steady_clock::now() + patience;
+            deadline = std::chrono::steady_clock::now() + time_limit;
         if (::waitpid(pid_, nullptr, WNOHANG) != 0)
         {
             pid_ = 0;

@@ -193,7 +193,7 @@ public:
     [[nodiscard]] std::int64_t left() const { return std::stoll(field("deadline")) - store.clock; }
 
     /// The messages of the last script, as channels and first two words.
-    [[nodiscard]] words told() const
+    [[nodiscard]] words messages() const
     {
         words result;
         for (const auto& [channel, text] : store.published)

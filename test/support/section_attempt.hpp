@@ -43,7 +43,7 @@ public:
     void operator()(const std::exception_ptr& failure)
     {
         if (failure)
-            tell(failure);
+            complete(failure);
         else
             base_(error_code());
     }
@@ -52,13 +52,13 @@ public:
     void operator()(const std::exception_ptr& failure, Result result)
     {
         if (failure)
-            tell(failure);
+            complete(failure);
         else
             base_(error_code(), std::move(result));
     }
 
 private:
-    void tell(const std::exception_ptr& failure)
+    void complete(const std::exception_ptr& failure)
     {
         try
         {
@@ -66,7 +66,7 @@ private:
         }
         catch (const system_error& error)
         {
-            to_->tell(error.code(), std::string(error.what()));
+            to_->complete(error.code(), std::string(error.what()));
         }
     }
 

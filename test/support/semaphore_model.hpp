@@ -65,7 +65,7 @@ public:
     }
 
     /// The request has completed, so its grant is delivered.
-    void on_completion(id who) { requests_[who].told = true; }
+    void on_completion(id who) { requests_[who].is_complete = true; }
 
     /// Units are released by a permit.
     void put(std::ptrdiff_t units)
@@ -121,7 +121,7 @@ public:
     {
         for (request& r : requests_)
         {
-            if (r.context != context || r.told || r.fate == "dropped")
+            if (r.context != context || r.is_complete || r.fate == "dropped")
                 continue;
             if (r.fate == "done" && alive_)
             {
@@ -140,7 +140,7 @@ public:
         alive_ = false;
         fail_all("aborted");
         for (request& r : requests_)
-            if (r.fate == "done" && !r.told)
+            if (r.fate == "done" && !r.is_complete)
                 r.fate = "aborted";
     }
 
@@ -161,7 +161,7 @@ private:
         std::ptrdiff_t units;
         std::size_t context;
         std::string fate{"idle"};
-        bool told = false;
+        bool is_complete = false;
     };
 
     void wait(id who)

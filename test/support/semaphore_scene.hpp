@@ -68,7 +68,7 @@ struct semaphore_scene
     }
 
     path how;
-    std::string told;
+    std::string completed;
     boost::asio::io_context context;
     async_semaphore semaphore;
 };

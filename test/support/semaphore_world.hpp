@@ -51,7 +51,7 @@ struct request_plan
     std::size_t context = 0;
     std::ptrdiff_t units = 1;
     /// The time limit of a timed request; at least 1.
-    manual_clock::duration patience{1};
+    manual_clock::duration time_limit{1};
 };
 
 /**
@@ -135,7 +135,7 @@ public:
         catch (const system_error& error)
         {
             attempt<> failed;
-            failed.tell(error.code());
+            failed.complete(error.code());
             result = failed.state();
         }
         if (result != model_.fate_of(who))
@@ -151,7 +151,7 @@ public:
             return;
         const auto emit = [this, who, type]
         {
-            if (requests_[who]->a.is_told())
+            if (requests_[who]->a.is_complete())
                 return;
             requests_[who]->a.cancel(type);
             model_.withdraw(who, "aborted");
@@ -169,7 +169,7 @@ public:
         request* first = nullptr;
         id who = 0;
         for (id i = 0; i < requests_.size(); ++i)
-            if (request& r = *requests_[i]; !r.gone && !r.a.is_told() && r.deadline &&
+            if (request& r = *requests_[i]; !r.gone && !r.a.is_complete() && r.deadline &&
                                             (first == nullptr || *r.deadline < *first->deadline))
             {
                 first = &r;
@@ -381,7 +381,7 @@ private:
     {
         const request_plan& how = arrive(who, true);
         // All deadlines differ: the order of equal ones would depend on the reactor.
-        auto deadline = manual_clock::now() + how.patience;
+        auto deadline = manual_clock::now() + how.time_limit;
         while (!deadlines_.insert(deadline).second)
             ++deadline;
         requests_[who]->deadline = deadline;
@@ -406,11 +406,11 @@ private:
         }
         catch (const system_error& error)
         {
-            requests_[who]->a.tell(error.code());
+            requests_[who]->a.complete(error.code());
             co_return;
         }
         request& r = *requests_[who];
-        r.a.tell({});
+        r.a.complete({});
         r.collected = true;
         model_.on_completion(who);
         holdings_.push_back(std::make_unique<holding>());
@@ -466,7 +466,7 @@ private:
         for (id who = 0; who < requests_.size(); ++who)
         {
             request& r = *requests_[who];
-            if (r.collected || !r.a.is_told())
+            if (r.collected || !r.a.is_complete())
                 continue;
             r.collected = true;
             model_.on_completion(who);

@@ -94,7 +94,7 @@ public:
     }
 
     /// The result has been delivered and can no longer be lost.
-    void on_completion(id who) { attempts_[who].told = true; }
+    void on_completion(id who) { attempts_[who].is_complete = true; }
 
     void destroy_context(int context)
     {
@@ -103,7 +103,7 @@ public:
                 evict(who);
         settle();
         for (id who = 0; who < attempts_.size(); ++who)
-            if (attempts_[who].context == context && !attempts_[who].told)
+            if (attempts_[who].context == context && !attempts_[who].is_complete)
                 lose(who);
     }
 
@@ -112,7 +112,7 @@ public:
         alive_ = false;
         for (attempt& each : attempts_)
         {
-            if (each.result == fate::waiting || (each.result == fate::granted && !each.told))
+            if (each.result == fate::waiting || (each.result == fate::granted && !each.is_complete))
                 each.result = fate::aborted;
         }
         if (upgrading_)
@@ -138,7 +138,7 @@ private:
         hold wanted;
         fate result = fate::waiting;
         bool holds = false;
-        bool told = false;
+        bool is_complete = false;
         std::uint64_t number = 0;
         /// The attempt whose hold is upgraded.
         std::optional<id> from{};
@@ -206,7 +206,7 @@ private:
     {
         attempt& each = attempts_[who];
         const fate decided = std::exchange(each.result, fate::lost);
-        each.told = true;
+        each.is_complete = true;
         if (each.holds)
             release(who);
         else if (each.from && decided == fate::aborted)

@@ -87,7 +87,7 @@ struct shared_mutex_scene
     [[nodiscard]] bool admits_upgrader() { return mutex.try_lock_upgrade().has_value(); }
 
     path how;
-    std::string told;
+    std::string completed;
     boost::asio::io_context context;
     shared_mutex mutex;
 };

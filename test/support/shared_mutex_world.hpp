@@ -176,11 +176,11 @@ private:
         switch (r.asked_for)
         {
         case hold::shared:
-            return tell(who, r.shared, mutex_->try_lock_shared());
+            return complete(who, r.shared, mutex_->try_lock_shared());
         case hold::upgrade:
-            return tell(who, r.upgrade, mutex_->try_lock_upgrade());
+            return complete(who, r.upgrade, mutex_->try_lock_upgrade());
         case hold::exclusive:
-            return tell(who, r.exclusive, mutex_->try_lock());
+            return complete(who, r.exclusive, mutex_->try_lock());
         }
     }
 
@@ -224,7 +224,7 @@ private:
         constexpr boost::asio::cancellation_type types[] = {
             boost::asio::cancellation_type::total, boost::asio::cancellation_type::partial,
             boost::asio::cancellation_type::terminal};
-        with_some([&](id who) { return !is_told(*records_[who]) && !records_[who]->gone; },
+        with_some([&](id who) { return !is_complete(*records_[who]) && !records_[who]->gone; },
                   [&](id who)
                   {
                       record& r = *records_[who];
@@ -275,9 +275,10 @@ private:
         {
             const record& r = *records_[who];
             const fate f = model_.fate_of(who);
-            if (!r.gone && is_told(r) == (f == fate::waiting))
-                BOOST_ERROR("attempt " << who << " is " << f << (is_told(r) ? "" : ", not told"));
-            if (is_told(r) && owns(who) != model_.holds(who))
+            if (!r.gone && is_complete(r) == (f == fate::waiting))
+                BOOST_ERROR("attempt " << who << " is " << f
+                                       << (is_complete(r) ? "" : ", not complete"));
+            if (is_complete(r) && owns(who) != model_.holds(who))
                 BOOST_ERROR("attempt " << who << (owns(who) ? " owns something" : " owns nothing"));
         }
     }
@@ -302,7 +303,7 @@ private:
         contexts_[c].reset();
         model_.destroy_context(c);
         for (auto& each : records_)
-            if (each->context == c && !is_told(*each))
+            if (each->context == c && !is_complete(*each))
                 each->gone = true;
     }
 
@@ -345,7 +346,7 @@ private:
         for (id who = 0; who < records_.size(); ++who)
         {
             record& r = *records_[who];
-            if (!is_told(r))
+            if (!is_complete(r))
                 continue;
             model_.on_completion(who);
             const std::string expected = name_of(model_.fate_of(who));
@@ -380,7 +381,7 @@ private:
         case fate::timed_out:
             return "timed out";
         default:
-            return "not told";
+            return "not complete";
         }
     }
 
@@ -413,10 +414,10 @@ private:
     }
 
     template <class Guard>
-    void tell(id who, attempt<Guard>& a, std::optional<Guard> result)
+    void complete(id who, attempt<Guard>& a, std::optional<Guard> result)
     {
         const auto life = a.begin();
-        a.tell(error_code(), std::move(result));
+        a.complete(error_code(), std::move(result));
         BOOST_TEST((model_.fate_of(who) != fate::waiting));
     }
 
@@ -449,9 +450,9 @@ private:
         }
     }
 
-    static bool is_told(const record& r)
+    static bool is_complete(const record& r)
     {
-        return r.exclusive.is_told() || r.shared.is_told() || r.upgrade.is_told();
+        return r.exclusive.is_complete() || r.shared.is_complete() || r.upgrade.is_complete();
     }
 
     static std::string state_of(record& r)

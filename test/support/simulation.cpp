@@ -571,11 +571,11 @@ std::string find_violation(script_engine& scripts, simulation_options options,
         return {};
     options.log = true;
     const auto events = simulate(scripts, options).events;
-    std::string told = "seed " + std::to_string(options.seed) + ": " + result.violation + '\n';
+    std::string report = "seed " + std::to_string(options.seed) + ": " + result.violation + '\n';
     for (std::size_t i = events.size() - std::min<std::size_t>(events.size(), 60);
          i < events.size(); ++i)
-        told += "    " + events[i] + '\n';
-    return told;
+        report += "    " + events[i] + '\n';
+    return report;
 }
 
 }  // namespace turnstile::test

@@ -95,10 +95,10 @@ void simulation_world::end_wait(std::size_t index, attempt_id id)
 }
 
 /// The server has executed the end of a critical section, so its effect happens, once.
-void simulation_world::note_deed(const sent_command& what, const script_answer& told)
+void simulation_world::note_deed(const sent_command& what, const script_answer& answer)
 {
     if ((what.op != operation::release && what.op != operation::commit) ||
-        told.status != script_answer::status_code::released)
+        answer.status != script_answer::status_code::released)
         return;
     const auto id = parse_waiter_id(what.arguments[1]);
     const auto found = id ? deeds_.find({id->nonce, id->sequence}) : deeds_.end();

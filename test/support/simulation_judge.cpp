@@ -115,7 +115,7 @@ void simulation_judge::after_script(const redis_store& store, std::size_t index,
             }
     // Transactions that have waited are executed in order, too.
     for (const char* ended : {"released", "unmet"})
-        for (const std::string& id : told_in(store, ended))
+        for (const std::string& id : receivers_of(store, ended))
         {
             left.push_back(id);
             if (!knows.listens(id_of(id)))
@@ -134,7 +134,7 @@ void simulation_judge::after_script(const redis_store& store, std::size_t index,
     const bool releases =
         op == operation::release ||
         (op == operation::commit &&
-         script.told.front().status == redis::detail::script_answer::status_code::released);
+         script.answers.front().status == redis::detail::script_answer::status_code::released);
     if (each.fence != 0 && !each.owner.empty() && (fence != each.fence || owner.empty()) &&
         releases)
     {
@@ -174,7 +174,8 @@ void simulation_judge::after_script(const redis_store& store, std::size_t index,
     each.fence = fence;
 }
 
-std::vector<std::string> simulation_judge::told_in(const redis_store& store, std::string_view what)
+std::vector<std::string> simulation_judge::receivers_of(const redis_store& store,
+                                                        std::string_view what)
 {
     std::vector<std::string> result;
     for (const auto& [channel, text] : store.published)

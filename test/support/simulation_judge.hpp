@@ -57,8 +57,8 @@ public:
     void check_rest(const redis_store& store) override;
 
     /// The ids to which a script has sent messages of this kind, in order.
-    [[nodiscard]] static std::vector<std::string> told_in(const redis_store& store,
-                                                          std::string_view what);
+    [[nodiscard]] static std::vector<std::string> receivers_of(const redis_store& store,
+                                                               std::string_view what);
 
 private:
     struct belief

@@ -232,8 +232,8 @@ void simulation_world::execute(const link_pointer& line, const sent_command& wha
             " -> ", to_string(answer));
     if (answer.is_error())
         return judge_->violate("a script failed: " + answer.text);
-    const auto told = parse_answers(answer.leaves());
-    if (!told)
+    const auto answers = parse_answers(answer.leaves());
+    if (!answers)
         return judge_->violate("an answer is malformed: " + to_string(answer));
     // A waiter of an unresponsive connection is dropped until that connection sends a command.
     const auto keeps_place = [&](const waiter_id& id)
@@ -246,10 +246,10 @@ void simulation_world::execute(const link_pointer& line, const sent_command& wha
                                        [this](const waiter_id& id) { return listens(id); },
                                        [this](const waiter_id& id) { return may_sleep(id); }};
     for (const std::size_t lock : locks)
-        judge_->after_script(store_, lock, {what, *told}, now_, knows);
+        judge_->after_script(store_, lock, {what, *answers}, now_, knows);
     for (const state_before& each : states)
-        check_state(each, what, told->front());
-    note_deed(what, told->front());
+        check_state(each, what, answers->front());
+    note_deed(what, answers->front());
     for (const std::size_t lock : locks)
         check_condition_waiters(lock);
     // Messages of a script to its own connection may arrive before or after its answer.
@@ -286,20 +286,20 @@ void simulation_world::reply(const link_pointer& line, const sent_command& what,
                          machine(line->client).refused(local(who), what.number, answer.text);
                          return;
                      }
-                     auto told = parse_answers(answer.leaves());
+                     auto answers = parse_answers(answer.leaves());
                      const auto attempts = attempts_of(what);
-                     for (std::size_t i = 0; i < attempts.size() && i < told->size(); ++i)
-                         if ((*told)[i].status == script_answer::status_code::queued)
-                             note_place(line->client, attempts[i], (*told)[i]);
+                     for (std::size_t i = 0; i < attempts.size() && i < answers->size(); ++i)
+                         if ((*answers)[i].status == script_answer::status_code::queued)
+                             note_place(line->client, attempts[i], (*answers)[i]);
                      if (what.op == operation::nudge)
-                         who.lease_ends[lock_of(what)] = told->front().deadline - server_offset_;
-                     machine(line->client).answered(local(who), what.number, std::move(*told));
+                         who.lease_ends[lock_of(what)] = answers->front().deadline - server_offset_;
+                     machine(line->client).answered(local(who), what.number, std::move(*answers));
                  });
        });
 }
 
 /// A waiter has received its position.
-void simulation_world::note_place(std::size_t index, attempt_id id, const script_answer& told)
+void simulation_world::note_place(std::size_t index, attempt_id id, const script_answer& answer)
 {
     client& who = clients_[index];
     const auto found = who.sections.find(id);
@@ -309,7 +309,7 @@ void simulation_world::note_place(std::size_t index, attempt_id id, const script
     if (!found->second.may_sleep)
         judge_->ticket_known(found->second.lock, {who.nonce, id});
     if (found->second.at == stage::waiting)
-        who.lease_ends[found->second.lock] = told.deadline - server_offset_;
+        who.lease_ends[found->second.lock] = answer.deadline - server_offset_;
 }
 
 // --- messages -----------------------------------------------------------------------------------
@@ -361,15 +361,15 @@ void simulation_world::deliver(const link_pointer& line, const std::string& text
 /// A waiter may have learned of an earlier end of a lease.
 void simulation_world::note_deadline(client& who, std::string_view text) const
 {
-    const auto told = parse_message(text);
-    if (!told || told->what != message::kind::due)
+    const auto received = parse_message(text);
+    if (!received || received->what != message::kind::due)
         return;
-    const auto found = who.sections.find(told->id.sequence);
+    const auto found = who.sections.find(received->id.sequence);
     if (found == who.sections.end())
         return;
     const auto known = who.lease_ends.find(found->second.lock);
     if (known != who.lease_ends.end())
-        known->second = std::min(known->second, told->deadline - server_offset_);
+        known->second = std::min(known->second, received->deadline - server_offset_);
 }
 
 /// The lock of a command for one lock.

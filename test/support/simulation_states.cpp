@@ -228,7 +228,7 @@ simulation_world::state_before simulation_world::look_at_state(std::size_t lock)
 
 /// Checks the effects of a script on a state.
 void simulation_world::check_state(const state_before& before, const sent_command& what,
-                                   const script_answer& told)
+                                   const script_answer& answer)
 {
     const field_map state = state_of(before.lock);
     const std::int64_t n = number_of(state, "n");
@@ -254,14 +254,14 @@ void simulation_world::check_state(const state_before& before, const sent_comman
         return id ? attempt_name{id->nonce, id->sequence} : attempt_name();
     };
     // A repeated transaction that is too late gets the earlier result of its attempt.
-    if (told.status == script_answer::status_code::released && what.op == operation::transact &&
-        number_in(told.extra) > before.fence)
+    if (answer.status == script_answer::status_code::released && what.op == operation::transact &&
+        number_in(answer.extra) > before.fence)
         counts(name_in(what.arguments[1]), true);
-    if (told.status == script_answer::status_code::released && what.op == operation::commit &&
+    if (answer.status == script_answer::status_code::released && what.op == operation::commit &&
         changes_.contains(name_in(what.arguments[1])))
         counts(name_in(what.arguments[1]), false);
     // Transactions that have waited.
-    for (const std::string& id : simulation_judge::told_in(store_, "released"))
+    for (const std::string& id : simulation_judge::receivers_of(store_, "released"))
     {
         counts(name_in(id), true);
         ++result_.executed;

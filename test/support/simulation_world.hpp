@@ -204,7 +204,7 @@ private:
     void put_or_take(std::size_t index, redis::detail::attempt_id id);
     void sleep(std::size_t index, redis::detail::attempt_id id);
     void end_wait(std::size_t index, redis::detail::attempt_id id);
-    void note_deed(const sent_command& what, const redis::detail::script_answer& told);
+    void note_deed(const sent_command& what, const redis::detail::script_answer& answer);
     void check_condition_waiters(std::size_t lock);
     void produce();
 
@@ -224,7 +224,7 @@ private:
     void check_states();
     [[nodiscard]] state_before look_at_state(std::size_t lock) const;
     void check_state(const state_before& before, const sent_command& what,
-                     const redis::detail::script_answer& told);
+                     const redis::detail::script_answer& answer);
 
     // Operations on pools.
     [[nodiscard]] bool has_pools() const noexcept { return shape_.capacity != 0; }
@@ -252,7 +252,7 @@ private:
     void reply(const link_pointer& line, const sent_command& what, redis_reply answer);
     void note_deadline(client& who, std::string_view text) const;
     void note_place(std::size_t index, redis::detail::attempt_id id,
-                    const redis::detail::script_answer& told);
+                    const redis::detail::script_answer& answer);
     void publish();
     void deliver(const link_pointer& line, const std::string& text);
     world_time delay(std::size_t index);

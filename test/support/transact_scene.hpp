@@ -49,11 +49,11 @@ struct transact_scene : script_scene
         redis_store copy = store;
         copy.published.clear();
         const redis_reply in_full = full.run(copy, "transact", keys, arguments);
-        const words told = run("transact", arguments);
-        BOOST_TEST(told == words_of(in_full), boost::test_tools::per_element());
+        const words answer = run("transact", arguments);
+        BOOST_TEST(answer == words_of(in_full), boost::test_tools::per_element());
         BOOST_TEST((store == copy));
         pass(10us);
-        return told;
+        return answer;
     }
     /// Cancels waiting attempts.
     words give_up(const std::string& ids)
@@ -76,10 +76,11 @@ struct transact_scene : script_scene
 
     /// Whether the server left the transaction to the client, which then holds the lock and receives
     /// the state.
-    bool is_left(const words& told, const std::string& id)
+    bool is_left(const words& answer, const std::string& id)
     {
-        const bool left = told[0] == "own" && owner() == id &&
-                          told[6].find("1:n") != std::string::npos && members("lock{done}").empty();
+        const bool left = answer[0] == "own" && owner() == id &&
+                          answer[6].find("1:n") != std::string::npos &&
+                          members("lock{done}").empty();
         release(id, fence());
         return left;
     }

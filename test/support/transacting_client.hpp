@@ -59,10 +59,10 @@ public:
         return commands.at(0).arguments.at(index);
     }
 
-    [[nodiscard]] script_answer with(script_answer told, std::string extra) const
+    [[nodiscard]] script_answer with(script_answer answer, std::string extra) const
     {
-        told.extra = std::move(extra);
-        return told;
+        answer.extra = std::move(extra);
+        return answer;
     }
     [[nodiscard]] script_answer done(std::int64_t fence = first_fence) const
     {

@@ -122,7 +122,7 @@ private:
 
 /// The handler in the cancellation slot of a waiter. A waiter that is destroyed without being
 /// delivered must not clear its slot, because the signal may no longer exist. So the waiter and the
-/// handler refer to each other, and each tells the other when it is destroyed.
+/// handler refer to each other, and each informs the other when it is destroyed.
 class canceller
 {
 public:

@@ -27,7 +27,7 @@ expect_good_end() {
   if [[ $output =~ 'longest wait: '([0-9]+)' ms, of '([0-9]+)' ms' ]]; then
     ((BASH_REMATCH[1] <= BASH_REMATCH[2])) || complain "$command_line: ${BASH_REMATCH[0]}"
   else
-    complain "$command_line does not tell how long one waited: $output"
+    complain "$command_line does not report how long one waited: $output"
   fi
 }
 

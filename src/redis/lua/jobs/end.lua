@@ -5,7 +5,7 @@
 --            letter at once), notes (1 if the job may have notes), repetition (first; again, if the same server may
 --            have executed the call before; unsure, if the server may have lost its memory since), error text
 -- returns    ok NOW 0 | lost NOW 0 | unknown NOW 0 | foreign
--- repeated   answers as before; unknown if the server cannot tell, as for an attempt that began more than an hour ago
+-- repeated   answers as before; unknown if the server does not know, as for an attempt that began more than an hour ago
 -- wakes      the first waiting worker, if the job returns to the queue
 -- complexity O(log attempts)
 -- flags: allow-oom
