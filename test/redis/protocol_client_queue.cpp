@@ -275,9 +275,9 @@ struct closed_lock : connected_client
 BOOST_FIXTURE_TEST_CASE(a_closed_lock_continues_what_its_last_command_has_left, closed_lock)
 {
     BOOST_TEST(!machine.is_idle());
-    script_answer answer = say(status::gone);
-    answer.more = true;
-    this->answer(answer);
+    script_answer first = say(status::gone);
+    first.more = true;
+    answer(first);
     BOOST_TEST(sent() == "nudge");
     answer(say(status::gone));
     BOOST_TEST(sent() == "");

@@ -103,9 +103,9 @@ BOOST_AUTO_TEST_CASE(waiters_of_a_forgotten_queue_enter_it_again)
 BOOST_AUTO_TEST_CASE(a_script_that_stopped_halfway_is_followed_by_a_nudge)
 {
     want();
-    script_answer answer = queued(5, 15s);
-    answer.more = true;
-    this->answer(answer);
+    script_answer first = queued(5, 15s);
+    first.more = true;
+    answer(first);
     BOOST_TEST(sent() == "nudge");
     script_answer again = queued(5, 15s);
     again.more = true;
