@@ -6,7 +6,7 @@ _turnstile() {
   for word in "${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
     case $word in
       --) return ;;
-      run | show | free) subcommand=("$word") ;;
+      run | show | free) ((${#subcommand[@]})) || subcommand=("$word") ;;
     esac
   done
   help=$("$1" "${subcommand[@]}" --help 2> /dev/null)

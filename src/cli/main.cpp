@@ -15,17 +15,20 @@
 #include <iostream>
 #include <limits>
 #include <map>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <turnstile/redis/async_semaphore.hpp>
 
 #include "cli/commands.hpp"
+#include "cli/report.hpp"
 
 namespace {
 
 using namespace turnstile::cli;
 using turnstile::redis::async_semaphore;
 using turnstile::redis::config;
+using turnstile::redis::log_level;
 
 constexpr const char* examples = R"(
 Examples:
@@ -117,9 +120,20 @@ int start(int argc, char** argv)
     std::string url;
     app.add_option("--redis", url,
                    "URL of the Redis server: "
-                   "redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE][?OPTION=VALUE]")
-        ->envname("TURNSTILE_REDIS_URL");
-    const auto settings = [&url] { return url.empty() ? config() : config(url); };
+                   "redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE][?OPTION=VALUE]; "
+                   "default: the variable TURNSTILE_REDIS_URL")
+        // A script may pass a variable that is not set. Without the option, another server would be used.
+        ->check([](const std::string& text) { return text.empty() ? "must not be empty" : ""; });
+    const auto settings = [&url]
+    {
+        config result = url.empty() ? config::from_environment() : config(url);
+        result.logger = [](log_level level, std::string_view text)
+        {
+            if (level >= log_level::warning)
+                report((level == log_level::warning ? "warning: " : "error: ") + std::string(text));
+        };
+        return result;
+    };
     int status = failed;
 
     // CLI11 would interpret some arguments of the program, such as [].
@@ -209,8 +223,10 @@ int start(int argc, char** argv)
     }
     catch (const CLI::ParseError& error)
     {
-        return app.exit(error) == 0 ? 0 : int(failed);
+        status = app.exit(error) == 0 ? 0 : int(failed);
     }
+    if (!std::cout.flush())
+        throw std::runtime_error("cannot write to the standard output");
     return status;
 }
 
@@ -224,7 +240,7 @@ int main(int argc, char** argv)
     }
     catch (const std::exception& error)
     {
-        std::cerr << "turnstile: " << error.what() << '\n';
+        report(error.what());
         return failed;
     }
 }

@@ -4,11 +4,14 @@
 
 #include "cli/program.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <csignal>
+#include <cstddef>
 #include <cstdlib>
 #include <fcntl.h>
+#include <string_view>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <system_error>
@@ -39,11 +42,19 @@ bool has_terminal()
 }  // namespace
 
 program::program(std::vector<std::string> command, std::vector<std::string> variables,
-                 const sigset_t& mask)
+                 const signal_settings& signals)
     : has_own_group_(!has_terminal())
 {
+    const std::size_t own = variables.size();
     for (char** inherited = environ; *inherited != nullptr; ++inherited)
-        variables.emplace_back(*inherited);
+    {
+        const std::string_view variable(*inherited);
+        const std::string_view name = variable.substr(0, variable.find('=') + 1);
+        // Of two variables with the same name, some programs take the last one.
+        if (std::none_of(variables.begin(), variables.begin() + own,
+                         [&](const std::string& each) { return each.starts_with(name); }))
+            variables.emplace_back(variable);
+    }
     const std::vector<char*> arguments = pointers_to(command);
     const std::vector<char*> environment = pointers_to(variables);
     // The child reports an error of exec through it. A successful exec closes it.
@@ -60,7 +71,8 @@ program::program(std::vector<std::string> command, std::vector<std::string> vari
             ::_exit(status_of_signal(SIGKILL));
         if (has_own_group_)
             ::setpgid(0, 0);
-        ::pthread_sigmask(SIG_SETMASK, &mask, nullptr);
+        ::signal(SIGPIPE, signals.pipe);
+        ::pthread_sigmask(SIG_SETMASK, &signals.mask, nullptr);
         ::execvpe(arguments[0], arguments.data(), environment.data());
         const int error = errno;
         [[maybe_unused]] const auto written = ::write(report[1], &error, sizeof error);
@@ -81,11 +93,23 @@ void program::send(int signal) const
         ::kill(has_own_group_ ? -pid_ : pid_, signal);
 }
 
+void program::kill_rest() const
+{
+    if (has_own_group_)
+        ::kill(-pid_, SIGKILL);
+}
+
 std::optional<int> program::status()
 {
-    int status = 0;
-    if (!status_ && ::waitpid(pid_, &status, WNOHANG) == pid_)
-        status_ = WIFEXITED(status) ? WEXITSTATUS(status) : status_of_signal(WTERMSIG(status));
+    siginfo_t end{};
+    // It remains as a zombie, so that no other process gets its number, which is that of its group.
+    if (!status_ &&
+        ::waitid(P_PID, static_cast<id_t>(pid_), &end, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+        end.si_pid == pid_)
+    {
+        signal_ = end.si_code == CLD_EXITED ? 0 : end.si_status;
+        status_ = signal_ == 0 ? end.si_status : status_of_signal(signal_);
+    }
     return status_;
 }
 

@@ -19,8 +19,16 @@ namespace turnstile::cli {
     return 128 + signal;
 }
 
+/// What a process inherits about signals.
+struct signal_settings
+{
+    sigset_t mask{};
+    /// The handler of SIGPIPE: SIG_DFL or SIG_IGN.
+    void (*pipe)(int) = SIG_DFL;
+};
+
 /**
- * @brief A program that runs as a child of this process, with the same files and signal mask @p mask.
+ * @brief A program that runs as a child of this process, with the same files.
  *
  * The system kills it (SIGKILL) when the thread that started it ends. Without a controlling terminal, it gets a process
  * group of its own, and signals reach the whole group. With one, it stays in the group of this process, to which the
@@ -32,11 +40,11 @@ public:
     /**
      * @brief Starts a program, which is searched in PATH.
      *
-     * @param variables further variables of its environment, as `NAME=value`.
+     * @param variables variables of its environment, as `NAME=value`; they replace those of this process.
      * @throws std::system_error with the error of the system if it cannot be executed.
      */
     program(std::vector<std::string> command, std::vector<std::string> variables,
-            const sigset_t& mask);
+            const signal_settings& signals);
 
     program(const program&) = delete;
     program& operator=(const program&) = delete;
@@ -47,13 +55,20 @@ public:
     /// Sends a signal, unless the program has ended.
     void send(int signal) const;
 
+    /// Kills what is left of its group after it has ended.
+    void kill_rest() const;
+
     /// Returns its exit status, or status_of_signal(); empty while it runs.
     [[nodiscard]] std::optional<int> status();
+
+    /// The signal that has ended it; 0 if it runs or has exited.
+    [[nodiscard]] int signal() const noexcept { return signal_; }
 
 private:
     pid_t pid_ = -1;
     bool has_own_group_ = false;
     std::optional<int> status_;
+    int signal_ = 0;
 };
 
 }  // namespace turnstile::cli

@@ -13,10 +13,10 @@
 #include <csignal>
 #include <exception>
 #include <fmt/format.h>
-#include <iostream>
 #include <memory>
 #include <optional>
 #include <string>
+#include <sys/resource.h>
 #include <system_error>
 #include <turnstile/error.hpp>
 #include <turnstile/event.hpp>
@@ -28,6 +28,7 @@
 
 #include "cli/commands.hpp"
 #include "cli/program.hpp"
+#include "cli/report.hpp"
 #include "cli/signals.hpp"
 
 namespace turnstile::cli {
@@ -48,6 +49,7 @@ public:
         , session_(context_, settings)
         , has_ended_(context_)
         , kill_timer_(context_)
+        , limit_(context_)
     {
     }
 
@@ -66,6 +68,13 @@ public:
         if (failure_)
             std::rethrow_exception(failure_);
         return result_;
+    }
+
+    /// The signal of which a shell has to know that it ended the command, if any.
+    [[nodiscard]] int signal() const noexcept
+    {
+        const int ended = program_ && !is_lost_ ? program_->signal() : 0;
+        return interrupted_ != 0 ? interrupted_ : ended;
     }
 
 private:
@@ -117,11 +126,12 @@ private:
     {
         // From now on, a signal is for the program, or interrupts the release.
         co_await asio::this_coro::reset_cancellation_state(asio::disable_cancellation());
+        is_waiting_ = false;
         if (!owned)
         {
             const auto limit = options_.time_limit.value_or(std::chrono::milliseconds::zero());
-            std::cerr << fmt::format("turnstile: '{}' was not granted within {} ms\n",
-                                     options_.object.name, limit.count());
+            report(fmt::format("'{}' was not granted within {} ms", options_.object.name,
+                               limit.count()));
             result_ = timed_out;
             co_return;
         }
@@ -131,6 +141,8 @@ private:
             co_await has_ended_.async_wait();
             owned->lost().clear();
             result_ = is_lost_ ? int(lock_lost) : program_->status().value_or(failed);
+            if (is_lost_)
+                program_->kill_rest();
         }
         try
         {
@@ -146,7 +158,7 @@ private:
                 co_return;
             if (error.code() == errc::lost && program_)
                 result_ = lock_lost;
-            std::cerr << "turnstile: " << error.what() << '\n';
+            report(error.what());
         }
     }
 
@@ -159,13 +171,12 @@ private:
                 options_.command,
                 std::vector{"TURNSTILE_LOCK=" + options_.object.name,
                             "TURNSTILE_FENCING_TOKEN=" + std::to_string(token)},
-                signals_.former_mask());
+                signals_.former());
             return true;
         }
         catch (const std::system_error& error)
         {
-            std::cerr << fmt::format("turnstile: cannot run '{}': {}\n", options_.command[0],
-                                     error.code().message());
+            report(fmt::format("cannot run '{}': {}", options_.command[0], error.code().message()));
             result_ =
                 error.code() == std::errc::no_such_file_or_directory ? not_found : cannot_execute;
             return false;
@@ -176,8 +187,8 @@ private:
     void lose()
     {
         is_lost_ = true;
-        std::cerr << fmt::format("turnstile: '{}' was lost, so '{}' is terminated\n",
-                                 options_.object.name, options_.command[0]);
+        report(fmt::format("'{}' was lost, so '{}' is terminated", options_.object.name,
+                           options_.command[0]));
         program_->send(SIGTERM);
         // A stopped program handles no signal.
         program_->send(SIGCONT);
@@ -204,11 +215,28 @@ private:
             if (signal.ssi_code <= 0 || program_->has_own_group())
                 program_->send(number);
         }
-        else if (std::exchange(interrupted_, number) == 0 && !program_)
-            cancel_.emit(asio::cancellation_type::terminal);
         else
-            // The server does not answer. Without this process, the lock ends with its lease.
-            context_.stop();
+            leave_soon(number);
+    }
+
+    /// Ends the wait for the lock. A release, or a server that does not answer, has little time left: without this
+    /// process, the lock ends with its lease.
+    void leave_soon(int signal)
+    {
+        if (is_waiting_)
+        {
+            interrupted_ = signal;
+            cancel_.emit(asio::cancellation_type::terminal);
+        }
+        limit_.expires_after(std::chrono::seconds(2));
+        limit_.async_wait(
+            [this, signal](const error_code& error)
+            {
+                if (error)
+                    return;
+                interrupted_ = signal;
+                context_.stop();
+            });
     }
 
     run_options options_;
@@ -220,17 +248,42 @@ private:
     std::unique_ptr<program> program_;
     event has_ended_;
     asio::steady_timer kill_timer_;
+    asio::steady_timer limit_;
+    bool is_waiting_ = true;
     bool is_lost_ = false;
     int interrupted_ = 0;
     int result_ = failed;
     std::exception_ptr failure_;
 };
 
+/// Ends this process by a signal, without a memory dump.
+void end_by(int signal)
+{
+    const rlimit none{};
+    ::setrlimit(RLIMIT_CORE, &none);
+    std::signal(signal, SIG_DFL);
+    sigset_t unblocked;
+    sigemptyset(&unblocked);
+    sigaddset(&unblocked, signal);
+    ::pthread_sigmask(SIG_UNBLOCK, &unblocked, nullptr);
+    std::raise(signal);
+}
+
 }  // namespace
 
 int run(const redis::config& settings, const run_options& options)
 {
-    return runner(settings, options).run();
+    int status = failed;
+    int signal = 0;
+    {
+        runner all(settings, options);
+        status = all.run();
+        signal = all.signal();
+    }
+    // A shell ends a script at Ctrl-C only if a signal has ended the command.
+    if (signal == SIGINT || signal == SIGTERM || signal == SIGHUP || signal == SIGQUIT)
+        end_by(signal);
+    return status;
 }
 
 }  // namespace turnstile::cli

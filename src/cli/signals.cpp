@@ -21,9 +21,19 @@ signals::signals(const boost::asio::any_io_executor& executor,
 {
     sigset_t handled;
     sigemptyset(&handled);
-    for (const int each : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGCHLD})
-        sigaddset(&handled, each);
-    ::pthread_sigmask(SIG_BLOCK, &handled, &former_mask_);
+    for (const int each : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2})
+    {
+        // nohup and shells start programs that ignore some signals. A signalfd would receive them.
+        struct sigaction inherited{};
+        ::sigaction(each, nullptr, &inherited);
+        if (inherited.sa_handler != SIG_IGN)
+            sigaddset(&handled, each);
+    }
+    // While it is ignored, the system reports no end of a child.
+    std::signal(SIGCHLD, SIG_DFL);
+    sigaddset(&handled, SIGCHLD);
+    former_.pipe = std::signal(SIGPIPE, SIG_IGN);
+    ::pthread_sigmask(SIG_BLOCK, &handled, &former_.mask);
     const int descriptor = ::signalfd(-1, &handled, SFD_CLOEXEC | SFD_NONBLOCK);
     if (descriptor < 0)
         throw std::system_error(errno, std::generic_category(), "cannot receive signals");

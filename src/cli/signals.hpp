@@ -11,6 +11,8 @@
 #include <functional>
 #include <sys/signalfd.h>
 
+#include "cli/program.hpp"
+
 namespace turnstile::cli {
 
 /**
@@ -22,18 +24,18 @@ namespace turnstile::cli {
 class signals
 {
 public:
-    /// Blocks the signals that end a process, and SIGCHLD, for this thread and the threads that it starts later.
-    /// @p received is called on the executor for each of them.
+    /// Blocks the signals that end a process, unless they are ignored, and SIGCHLD, for this thread and the threads that
+    /// it starts later. @p received is called on the executor for each of them. SIGPIPE is ignored from now on.
     signals(const boost::asio::any_io_executor& executor,
             std::function<void(const signalfd_siginfo&)> received);
 
-    /// The mask of the thread before.
-    [[nodiscard]] const sigset_t& former_mask() const noexcept { return former_mask_; }
+    /// What was set before.
+    [[nodiscard]] const signal_settings& former() const noexcept { return former_; }
 
 private:
     void receive();
 
-    sigset_t former_mask_{};
+    signal_settings former_;
     std::function<void(const signalfd_siginfo&)> received_;
     boost::asio::posix::stream_descriptor source_;
     signalfd_siginfo next_{};

@@ -130,13 +130,20 @@ public:
         return result;
     }
 
-    /// Waits until the process has ended, and returns its exit status; -1 if a signal ended it.
+    /// From now on, nobody reads the output.
+    void close_output()
+    {
+        ::close(output_);
+        output_ = -1;
+    }
+
+    /// Waits until the process has ended, and returns its exit status; the negated number of the signal if one ended it.
     int exit_status()
     {
         int status = 0;
         ::waitpid(pid_, &status, 0);
         pid_ = -1;
-        return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+        return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
     }
 
 private:

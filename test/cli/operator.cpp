@@ -136,3 +136,15 @@ BOOST_AUTO_TEST_CASE(free_takes_all_units_of_a_semaphore)
     BOOST_TEST(free.output == "2 holders lost 'a'\n");
     BOOST_TEST(pool_view(server, "a").held() == 0);
 }
+
+BOOST_AUTO_TEST_CASE(an_output_that_cannot_be_written_is_an_error)
+{
+    const redis_server server;
+    for (const std::string command : {"show a", "show a --json", "--help"})
+    {
+        const cli_result run(server.url(), {"run", "b", "--", "sh", "-c",
+                                            TURNSTILE_CLI_PROGRAM " " + command + " > /dev/full"});
+        BOOST_TEST(run.status == 125);
+        BOOST_TEST(run.output == "turnstile: cannot write to the standard output\n");
+    }
+}

@@ -123,6 +123,14 @@ BOOST_AUTO_TEST_CASE(arguments_of_the_program_arrive_as_they_are)
     BOOST_TEST(run.output == "<><[]><{a}><--timeout><--><a b><-h>");
 }
 
+BOOST_AUTO_TEST_CASE(a_nested_program_receives_the_inner_lock)
+{
+    const redis_server server;
+    const cli_result run(server.url(), {"run", "outer", "--", TURNSTILE_CLI_PROGRAM, "run", "inner",
+                                        "--", "sh", "-c", "echo $TURNSTILE_LOCK"});
+    BOOST_TEST(run.output == "inner\n");
+}
+
 BOOST_AUTO_TEST_CASE(programs_of_one_lock_run_one_after_the_other)
 {
     const redis_server server;
@@ -177,7 +185,7 @@ BOOST_AUTO_TEST_CASE(a_signal_ends_the_wait_for_the_lock)
         BOOST_TEST(until([&] { return lock.queued() == 1; }));
         run.signal(signal);
         BOOST_TEST(run.rest() == "");
-        BOOST_TEST(run.exit_status() == 128 + signal);
+        BOOST_TEST(run.exit_status() == -signal);
         BOOST_TEST(lock.queued() == 0);
     }
 }
@@ -207,7 +215,7 @@ BOOST_AUTO_TEST_CASE(without_a_terminal_signals_reach_the_children_of_the_progra
     const std::string child = run.line();
     BOOST_TEST(is_alive(child));
     run.signal(SIGTERM);
-    BOOST_TEST(run.exit_status() == 128 + SIGTERM);
+    BOOST_TEST(run.exit_status() == -SIGTERM);
     BOOST_TEST(until([&] { return !is_alive(child); }));
 }
 
@@ -238,7 +246,7 @@ BOOST_AUTO_TEST_CASE(the_program_does_not_outlive_a_killed_turnstile)
     const std::string program = run.line();
     BOOST_TEST(is_alive(program));
     run.signal(SIGKILL);
-    BOOST_TEST(run.exit_status() == -1);
+    BOOST_TEST(run.exit_status() == -SIGKILL);
     BOOST_TEST(until([&] { return !is_alive(program); }));
 }
 
@@ -251,11 +259,44 @@ BOOST_AUTO_TEST_CASE(a_signal_ends_a_release_that_is_not_confirmed)
     const std::string program = run.line();
     server.pause();
     files.end();
-    // The process has waited for its program when nothing is left of it.
-    BOOST_TEST(until([&] { return !std::filesystem::exists("/proc/" + program); }));
+    BOOST_TEST(until([&] { return !is_alive(program); }));
     run.signal(SIGTERM);
-    BOOST_TEST(run.exit_status() == 128 + SIGTERM);
+    BOOST_TEST(run.exit_status() == -SIGTERM);
     server.resume();
+}
+
+BOOST_AUTO_TEST_CASE(a_signal_that_comes_with_the_end_of_the_program_leaves_time_for_the_release)
+{
+    const redis_server server;
+    const folder files;
+    cli_process run(server.url(), shell("echo $$; " + files.wait()));
+    const pid_t program = std::stoi(run.line());
+    // When it continues, it receives SIGTERM before SIGCHLD, which has a higher number.
+    run.signal(SIGSTOP);
+    ::kill(program, SIGKILL);
+    BOOST_TEST(until([&] { return !is_alive(std::to_string(program)); }));
+    run.signal(SIGTERM);
+    run.signal(SIGCONT);
+    BOOST_TEST(run.exit_status() == 128 + SIGKILL);
+    BOOST_TEST(lock_view(server, "job").owner() == "");
+}
+
+BOOST_AUTO_TEST_CASE(ignored_signals_stay_ignored)
+{
+    const redis_server server;
+    lock_client holder(undisturbed(server.url()));
+    const auto held = holder.lock("job");
+    BOOST_TEST(held->result() == "held");
+    // As by nohup, and by programs that do not wait for their children.
+    cli_process run(server.url(), {"run", "other", "--", "sh", "-c",
+                                   "trap '' HUP CHLD; echo $$; exec " TURNSTILE_CLI_PROGRAM
+                                   " run job -- echo runs"});
+    const pid_t inner = std::stoi(run.line());
+    BOOST_TEST(until([&] { return lock_view(server, "job").queued() == 1; }));
+    ::kill(inner, SIGHUP);
+    BOOST_TEST(held->unlock() == error_code());
+    BOOST_TEST(run.rest() == "runs\n");
+    BOOST_TEST(run.exit_status() == 0);
 }
 
 // --- lost locks ---------------------------------------------------------------------------------
@@ -282,6 +323,34 @@ BOOST_AUTO_TEST_CASE(a_program_is_terminated_when_the_lock_is_lost)
     BOOST_TEST(output.find("term\n") != std::string::npos, output);
     BOOST_TEST(output.find("lost while") == std::string::npos, output);
     BOOST_TEST(run.exit_status() == 123);
+}
+
+BOOST_AUTO_TEST_CASE(the_rest_of_a_program_is_killed_when_the_lock_is_lost)
+{
+    const redis_server server;
+    // The shell dies of SIGTERM, and its child ignores it.
+    cli_process run(server.url(), shell("trap '' TERM; sleep 1000 & trap - TERM; echo $!; wait",
+                                        {"--kill-after", "1h"}));
+    const std::string child = run.line();
+    break_lock(server);
+    BOOST_TEST(run.exit_status() == 123);
+    BOOST_TEST(until([&] { return !is_alive(child); }));
+}
+
+BOOST_AUTO_TEST_CASE(a_program_is_terminated_although_nobody_reads_the_messages)
+{
+    const redis_server server;
+    const folder files;
+    cli_process run(server.url(), shell("trap 'echo term > " + files.file("result") +
+                                            "; exit' TERM; sleep 1000 & echo started; wait",
+                                        {"--kill-after", "1h"}));
+    BOOST_TEST(run.line() == "started");
+    run.close_output();
+    break_lock(server);
+    BOOST_TEST(run.exit_status() == 123);
+    std::string result;
+    std::ifstream(files.file("result")) >> result;
+    BOOST_TEST(result == "term");
 }
 
 BOOST_AUTO_TEST_CASE(a_program_that_ignores_the_loss_is_killed)
@@ -341,7 +410,7 @@ BOOST_AUTO_TEST_CASE(as_many_programs_run_as_the_semaphore_has_units)
     const words too_many{"--capacity", "4", "--units", "2", "--timeout", "0s"};
     BOOST_TEST(cli_result(server.url(), shell("", too_many)).status == 124);
     second.signal(SIGTERM);
-    BOOST_TEST(second.exit_status() == 128 + SIGTERM);
+    BOOST_TEST(second.exit_status() == -SIGTERM);
     BOOST_TEST(cli_result(server.url(), shell("exit 5", too_many)).status == 5);
     const cli_result other(server.url(), shell("", {"--capacity", "5"}));
     BOOST_TEST(other.status == 125);
@@ -377,6 +446,7 @@ BOOST_AUTO_TEST_CASE(wrong_options_are_refused_with_the_rule)
     BOOST_TEST(refusal({"show", "job", "--", "true"}) == "show runs no program");
     BOOST_TEST(refusal({"show", "job", "--redis", "http://h"}).find("redis://") !=
                std::string::npos);
+    BOOST_TEST(refusal({"show", "job", "--redis", ""}) == "--redis: must not be empty");
 }
 
 BOOST_AUTO_TEST_CASE(a_server_that_refuses_the_password_is_an_error)
