@@ -8,7 +8,6 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
-#include <cstddef>
 #include <cstdlib>
 #include <fcntl.h>
 #include <string_view>
@@ -45,14 +44,14 @@ program::program(std::vector<std::string> command, std::vector<std::string> vari
                  const signal_settings& signals)
     : has_own_group_(!has_terminal())
 {
-    const std::size_t own = variables.size();
+    const std::vector<std::string> own = variables;
     for (char** inherited = environ; *inherited != nullptr; ++inherited)
     {
         const std::string_view variable(*inherited);
         const std::string_view name = variable.substr(0, variable.find('=') + 1);
         // Of two variables with the same name, some programs take the last one.
-        if (std::none_of(variables.begin(), variables.begin() + own,
-                         [&](const std::string& each) { return each.starts_with(name); }))
+        if (std::ranges::none_of(own,
+                                 [&](const std::string& each) { return each.starts_with(name); }))
             variables.emplace_back(variable);
     }
     const std::vector<char*> arguments = pointers_to(command);

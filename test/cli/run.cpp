@@ -288,9 +288,10 @@ BOOST_AUTO_TEST_CASE(ignored_signals_stay_ignored)
     const auto held = holder.lock("job");
     BOOST_TEST(held->result() == "held");
     // As by nohup, and by programs that do not wait for their children.
-    cli_process run(server.url(), {"run", "other", "--", "sh", "-c",
-                                   "trap '' HUP CHLD; echo $$; exec " TURNSTILE_CLI_PROGRAM
-                                   " run job -- echo runs"});
+    const std::string program = TURNSTILE_CLI_PROGRAM;
+    const std::string script =
+        "trap '' HUP CHLD; echo $$; exec " + program + " run job -- echo runs";
+    cli_process run(server.url(), {"run", "other", "--", "sh", "-c", script});
     const pid_t inner = std::stoi(run.line());
     BOOST_TEST(until([&] { return lock_view(server, "job").queued() == 1; }));
     ::kill(inner, SIGHUP);
