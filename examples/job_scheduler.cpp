@@ -9,6 +9,7 @@
 // of them are killed: see redis/shared_jobs.hpp.
 
 #include "common/job_scheduler.hpp"
+#include "common/dice.hpp"
 #include "common/job_ledger.hpp"
 #include "common/program.hpp"
 #ifdef TURNSTILE_EXAMPLES_OVER_REDIS
@@ -99,7 +100,8 @@ private:
             if (plan_.kill_every != 0 && clock::now() >= next_kill)
             {
                 next_kill = clock::now() + std::chrono::milliseconds(plan_.kill_every);
-                kill(killed_ % plan_.workers);
+                // In turns, each kill could hit the worker that has just received the job of the one before.
+                kill(victims_.roll(0, plan_.workers - 1));
             }
             if (book_.all_reported())
                 queues_are_empty_ = co_await are_queues_empty();
@@ -133,6 +135,7 @@ private:
     std::vector<std::unique_ptr<queue_type>> queues_;
     std::deque<asio::cancellation_signal> signals_;
     std::vector<asio::cancellation_signal*> workers_;
+    examples::dice victims_{1, 0};
     int hired_ = 0;
     int killed_ = 0;
     bool queues_are_empty_ = false;

@@ -16,7 +16,7 @@ run job_scheduler --jobs 20000 --rate 0 --work 0 --workers 50
 expect_status 0
 expect_text 'All 20000 jobs were finished, none twice'
 
-# A worker is killed in the middle of its first job. Workers are killed in turns, so each does some jobs in between.
+# Some workers are killed in the middle of a job.
 run job_scheduler --jobs 30 --rate 0 --work 100 --workers 3 --kill-every 50
 expect_status 0
 expect_text 'All 30 jobs were finished, none twice'
