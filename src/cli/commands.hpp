@@ -49,7 +49,7 @@ struct object_name
     std::string name;
 };
 
-/// What `run` does.
+/// The options of `run`.
 struct run_options
 {
     /// The kind is mutex, shared_mutex or semaphore.
@@ -67,7 +67,7 @@ struct run_options
     std::vector<std::string> command;
 };
 
-/// What `free` does.
+/// The options of `free`.
 struct free_options
 {
     object_name object;

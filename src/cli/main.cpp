@@ -112,6 +112,78 @@ void add_object(CLI::App& app, object_name& object)
         ->check(CLI::IsMember(kinds));
 }
 
+/// Adds a subcommand, which also accepts the options of the program.
+CLI::App& add_command(CLI::App& app, const char* name, const char* help)
+{
+    auto* const added = app.add_subcommand(name, help);
+    added->fallthrough();
+    return *added;
+}
+
+/// Adds the options of `run`, except the program, which follows a -- on the command line.
+void add_options(CLI::App& command, run_options& to_run)
+{
+    command.add_option("NAME", to_run.object.name, "Name of the lock")->required();
+    auto* const shared = command.add_flag_callback(
+        "--shared",
+        [&to_run]
+        {
+            to_run.object.kind = object_kind::shared_mutex;
+            to_run.is_shared = true;
+        },
+        "Lock a shared mutex in shared mode");
+    auto* const exclusive = command.add_flag_callback(
+        "--exclusive", [&to_run] { to_run.object.kind = object_kind::shared_mutex; },
+        "Lock a shared mutex in exclusive mode");
+    auto* const capacity = add_number<std::ptrdiff_t>(
+        command, "--capacity", 1, async_semaphore::max_capacity,
+        [&to_run](std::ptrdiff_t units)
+        {
+            to_run.object.kind = object_kind::semaphore;
+            to_run.capacity = units;
+        },
+        "Acquire units of a semaphore with this capacity");
+    add_number<std::ptrdiff_t>(
+        command, "--units", 1, async_semaphore::max_capacity, [&to_run](std::ptrdiff_t units)
+        { to_run.units = units; }, "Number of units of the semaphore; 1 by default")
+        ->needs(capacity);
+    shared->excludes(exclusive)->excludes(capacity);
+    exclusive->excludes(capacity);
+    add_duration(
+        command, "--timeout",
+        [&to_run](std::chrono::milliseconds limit) { to_run.time_limit = limit; },
+        "Longest wait for the lock; unlimited by default; 0s does not wait");
+    add_duration(
+        command, "--kill-after",
+        [&to_run](std::chrono::milliseconds delay) { to_run.kill_after = delay; },
+        "Time between SIGTERM and SIGKILL after the loss of the lock; 5s by default");
+}
+
+/// Adds the options of `free`.
+void add_options(CLI::App& command, free_options& to_free)
+{
+    add_object(command, to_free.object);
+    auto* const which = command.add_option_group("holder", "Which holder loses the lock");
+    add_number<std::uint64_t>(
+        *which, "--token", 1, std::numeric_limits<std::int64_t>::max(),
+        [&to_free](std::uint64_t token) { to_free.token = token; },
+        "The holder with this fencing token, which show prints");
+    which->add_flag("--all")->description("All holders");
+    which->require_option(1);
+}
+
+/// The settings for a server; for that of the environment if the URL is empty.
+config settings_for(const std::string& url)
+{
+    config result = url.empty() ? config::from_environment() : config(url);
+    result.logger = [](log_level level, std::string_view text)
+    {
+        if (level >= log_level::warning)
+            report((level == log_level::warning ? "warning: " : "error: ") + std::string(text));
+    };
+    return result;
+}
+
 int start(int argc, char** argv)
 {
     CLI::App app("Locks over Redis for scripts and operators.", "turnstile");
@@ -124,16 +196,6 @@ int start(int argc, char** argv)
                    "default: the variable TURNSTILE_REDIS_URL")
         // A script may pass a variable that is not set. Without the option, another server would be used.
         ->check([](const std::string& text) { return text.empty() ? "must not be empty" : ""; });
-    const auto settings = [&url]
-    {
-        config result = url.empty() ? config::from_environment() : config(url);
-        result.logger = [](log_level level, std::string_view text)
-        {
-            if (level >= log_level::warning)
-                report((level == log_level::warning ? "warning: " : "error: ") + std::string(text));
-        };
-        return result;
-    };
     int status = failed;
 
     // CLI11 would interpret some arguments of the program, such as [].
@@ -141,73 +203,30 @@ int start(int argc, char** argv)
     char** const mark = std::find(argv, end, std::string_view("--"));
     run_options to_run;
     to_run.command.assign(std::min(mark + 1, end), end);
-    auto* const run_command =
-        app.add_subcommand("run", "Run a program while a lock is held:\n"
-                                  "turnstile run [OPTIONS] NAME -- PROGRAM [ARGUMENT]...");
-    run_command->add_option("NAME", to_run.object.name, "Name of the lock")->required();
-    auto* const shared = run_command->add_flag_callback(
-        "--shared",
-        [&to_run]
-        {
-            to_run.object.kind = object_kind::shared_mutex;
-            to_run.is_shared = true;
-        },
-        "Lock a shared mutex in shared mode");
-    auto* const exclusive = run_command->add_flag_callback(
-        "--exclusive", [&to_run] { to_run.object.kind = object_kind::shared_mutex; },
-        "Lock a shared mutex in exclusive mode");
-    auto* const capacity = add_number<std::ptrdiff_t>(
-        *run_command, "--capacity", 1, async_semaphore::max_capacity,
-        [&to_run](std::ptrdiff_t units)
-        {
-            to_run.object.kind = object_kind::semaphore;
-            to_run.capacity = units;
-        },
-        "Acquire units of a semaphore with this capacity");
-    add_number<std::ptrdiff_t>(
-        *run_command, "--units", 1, async_semaphore::max_capacity, [&to_run](std::ptrdiff_t units)
-        { to_run.units = units; }, "Number of units of the semaphore; 1 by default")
-        ->needs(capacity);
-    shared->excludes(exclusive)->excludes(capacity);
-    exclusive->excludes(capacity);
-    add_duration(
-        *run_command, "--timeout",
-        [&to_run](std::chrono::milliseconds limit) { to_run.time_limit = limit; },
-        "Longest wait for the lock; unlimited by default; 0s does not wait");
-    add_duration(
-        *run_command, "--kill-after",
-        [&to_run](std::chrono::milliseconds delay) { to_run.kill_after = delay; },
-        "Time between SIGTERM and SIGKILL after the loss of the lock; 5s by default");
-    run_command->fallthrough();
-    run_command->callback(
+    CLI::App& run_command = add_command(app, "run",
+                                        "Run a program while a lock is held:\n"
+                                        "turnstile run [OPTIONS] NAME -- PROGRAM [ARGUMENT]...");
+    add_options(run_command, to_run);
+    run_command.callback(
         [&]
         {
             if (to_run.command.empty())
                 throw CLI::RequiredError("-- PROGRAM");
-            status = run(settings(), to_run);
+            status = run(settings_for(url), to_run);
         });
 
     object_name to_show;
     bool as_json = false;
-    auto* const show_command = app.add_subcommand("show", "Print the holders and the waiters");
-    add_object(*show_command, to_show);
-    show_command->add_flag("--json", as_json, "Print a JSON object");
-    show_command->fallthrough();
-    show_command->callback([&] { status = show(settings(), to_show, as_json); });
+    CLI::App& show_command = add_command(app, "show", "Print the holders and the waiters");
+    add_object(show_command, to_show);
+    show_command.add_flag("--json", as_json, "Print a JSON object");
+    show_command.callback([&] { status = show(settings_for(url), to_show, as_json); });
 
     free_options to_free;
-    auto* const free_command =
-        app.add_subcommand("free", "Take the lock from its holder, which is stuck");
-    add_object(*free_command, to_free.object);
-    auto* const which = free_command->add_option_group("holder", "Which holder loses the lock");
-    add_number<std::uint64_t>(
-        *which, "--token", 1, std::numeric_limits<std::int64_t>::max(),
-        [&to_free](std::uint64_t token) { to_free.token = token; },
-        "The holder with this fencing token, which show prints");
-    which->add_flag("--all")->description("All holders");
-    which->require_option(1);
-    free_command->fallthrough();
-    free_command->callback([&] { status = free(settings(), to_free); });
+    CLI::App& free_command =
+        add_command(app, "free", "Take the lock from its holder, which is stuck");
+    add_options(free_command, to_free);
+    free_command.callback([&] { status = free(settings_for(url), to_free); });
 
     try
     {
@@ -215,7 +234,7 @@ int start(int argc, char** argv)
             [&]
             {
                 for (const CLI::App* command : app.get_subcommands())
-                    if (command != run_command && mark != end)
+                    if (command != &run_command && mark != end)
                         throw CLI::ExtrasError(command->get_name() + " runs no program",
                                                CLI::ExitCodes::ExtrasError);
             });

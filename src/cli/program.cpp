@@ -57,8 +57,8 @@ program::program(std::vector<std::string> command, std::vector<std::string> vari
     const std::vector<char*> arguments = pointers_to(command);
     const std::vector<char*> environment = pointers_to(variables);
     // The child reports an error of exec through it. A successful exec closes it.
-    std::array<int, 2> report{};
-    if (::pipe2(report.data(), O_CLOEXEC) != 0)
+    std::array<int, 2> failure{};
+    if (::pipe2(failure.data(), O_CLOEXEC) != 0)
         throw std::system_error(errno, std::generic_category());
     const pid_t parent = ::getpid();
     pid_ = ::fork();
@@ -74,14 +74,14 @@ program::program(std::vector<std::string> command, std::vector<std::string> vari
         ::pthread_sigmask(SIG_SETMASK, &signals.mask, nullptr);
         ::execvpe(arguments[0], arguments.data(), environment.data());
         const int error = errno;
-        [[maybe_unused]] const auto written = ::write(report[1], &error, sizeof error);
+        [[maybe_unused]] const auto written = ::write(failure[1], &error, sizeof error);
         ::_exit(127);
     }
     int error = pid_ < 0 ? errno : 0;
-    ::close(report[1]);
-    if (pid_ > 0 && ::read(report[0], &error, sizeof error) > 0)
+    ::close(failure[1]);
+    if (pid_ > 0 && ::read(failure[0], &error, sizeof error) > 0)
         ::waitpid(pid_, nullptr, 0);
-    ::close(report[0]);
+    ::close(failure[0]);
     if (error != 0)
         throw std::system_error(error, std::generic_category());
 }

@@ -19,7 +19,7 @@ namespace turnstile::cli {
     return 128 + signal;
 }
 
-/// What a process inherits about signals.
+/// The settings of signals that a process inherits.
 struct signal_settings
 {
     sigset_t mask{};

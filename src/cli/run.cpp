@@ -49,7 +49,7 @@ public:
         , session_(context_, settings)
         , has_ended_(context_)
         , kill_timer_(context_)
-        , limit_(context_)
+        , leave_timer_(context_)
     {
     }
 
@@ -228,8 +228,8 @@ private:
             interrupted_ = signal;
             cancel_.emit(asio::cancellation_type::terminal);
         }
-        limit_.expires_after(std::chrono::seconds(2));
-        limit_.async_wait(
+        leave_timer_.expires_after(std::chrono::seconds(2));
+        leave_timer_.async_wait(
             [this, signal](const error_code& error)
             {
                 if (error)
@@ -248,7 +248,7 @@ private:
     std::unique_ptr<program> program_;
     event has_ended_;
     asio::steady_timer kill_timer_;
-    asio::steady_timer limit_;
+    asio::steady_timer leave_timer_;
     bool is_waiting_ = true;
     bool is_lost_ = false;
     int interrupted_ = 0;
