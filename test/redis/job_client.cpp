@@ -587,10 +587,41 @@ BOOST_AUTO_TEST_CASE(a_session_asks_when_something_is_due)
     const std::string due = clock(1s);
     receive("job q due " + clock() + ' ' + due);
     pass(1001ms);
-    answer({"ok " + clock(-2s) + " 0"});
+    answer({"ok " + clock(-2s) + ' ' + due});
     BOOST_TEST(sent() == "");
     pass(3002ms);
     BOOST_TEST(sent() == "renew");
+}
+
+// Before the session asks, another script starts the job that was due, and names a later time.
+BOOST_AUTO_TEST_CASE(a_session_that_asks_too_early_asks_again)
+{
+    connect();
+    next();
+    answer({"parked " + clock() + ' ' + clock(1h) + " 42"});
+    receive("job q due " + clock() + ' ' + clock(1s));
+    pass(1s);
+    const std::string due = clock(500ms);
+    receive("job q due " + clock() + ' ' + due);
+    pass(1ms);
+    BOOST_TEST(sent() == "renew");
+    answer({"ok " + clock() + ' ' + due});
+    pass(499ms);
+    BOOST_TEST(sent() == "");
+    pass(1ms);
+    BOOST_TEST(sent() == "renew");
+}
+
+// A script has named that time to other sessions.
+BOOST_AUTO_TEST_CASE(a_session_that_has_asked_does_not_ask_for_others)
+{
+    connect();
+    next();
+    answer({"parked " + clock() + ' ' + clock(1s) + " 42"});
+    pass(1001ms);
+    BOOST_TEST(sent() == "renew");
+    answer({"ok " + clock() + ' ' + clock(1s)});
+    BOOST_TEST(!machine.next_tick());
 }
 
 BOOST_AUTO_TEST_CASE(a_session_continues_what_a_script_has_left)

@@ -431,6 +431,22 @@ BOOST_AUTO_TEST_CASE(a_waiting_worker_learns_when_a_job_is_due)
     BOOST_TEST(!has_more);
 }
 
+BOOST_AUTO_TEST_CASE(a_renewal_names_the_next_due_time)
+{
+    push("x", '2', 1000);
+    const std::string due = std::to_string(store.clock + 1'000'000);
+    renew({});
+    // Nobody waits.
+    BOOST_TEST(next_due == "0");
+    next("a#1.1");
+    renew({});
+    BOOST_TEST(next_due == due);
+    pass(1s);
+    renew({});
+    TEST_WORDS(heard(), "w:a#1 grant 2 x");
+    BOOST_TEST(next_due == "0");
+}
+
 BOOST_AUTO_TEST_CASE(a_waiting_worker_learns_of_a_lease_that_ends_before_the_next_job_is_due)
 {
     push("later", '2', 60'000);

@@ -53,13 +53,14 @@ public:
     {
         return word(call("cancel", {"w:", worker + "/15000"}).at(0), 2);
     }
-    /// Renews the attempts. Returns a result for each.
+    /// Renews the attempts. Returns a result for each. Afterwards, `next_due` is the time that the answer names.
     words renew(const words& attempts, const std::string& progress = "")
     {
         words arguments{"w:", "15000"};
         for (const std::string& each : attempts)
             arguments.insert(arguments.end(), {each, progress});
         words all = call("renew", arguments);
+        next_due = word(all.at(0), 2);
         all.erase(all.begin());
         return all;
     }
@@ -142,6 +143,7 @@ public:
     std::string attempt;
     std::string record;
     std::string tickets;
+    std::string next_due;
     /// Whether the caller of the last script has to send a renewal.
     bool has_more = false;
 

@@ -213,8 +213,8 @@ private:
         local_time renew_at = never;
         /// When the client asks the server to do what is due.
         local_time ask_at = never;
-        /// The latest due time that the server has named. If an answer shows an earlier time, the client asks again.
-        /// `asked_for` is its value when the renewal in flight was sent.
+        /// The latest due time that the server has named. If the answer to a renewal names one that is not later, the
+        /// client asks again. `asked_for` is its value when the renewal in flight was sent.
         server_time due_at = 0;
         server_time asked_for = 0;
         bool renewing = false;

@@ -150,8 +150,10 @@ void job_client::on_renewal(const unanswered_command& sent, const std::vector<st
     queue.renewing = false;
     queue.reported.clear();
     const std::int64_t now = job_number(job_word(answer[0], 1));
-    // The renewal came too early if it was sent for the leases, or if the server's clock was set back.
-    if (const server_time due = std::exchange(queue.asked_for, 0); due > now)
+    // The server relies on this session to ask at each time that it has named. The renewal came too early for some of
+    // them if the earliest one has changed, if it was sent for the leases, or if the server's clock was set back.
+    const server_time due = job_number(job_word(answer[0], 2));
+    if (const server_time latest = std::exchange(queue.asked_for, 0); due != 0 && due <= latest)
         schedule_ask(queue, now, due);
     forget_if_unused(sent.queue);
     if (result_of(job_word(answer[0], 0)) != job_result::ok)

@@ -2,7 +2,8 @@
 --
 -- KEYS       queue
 -- ARGV       prefix, lease ms; for each attempt: attempt, progress (may be empty)
--- returns    ok NOW 0, with `more` as for push, and for each attempt 1, or 0 if it was lost | foreign
+-- returns    ok NOW DUE (0: no worker waits, or nothing is due), with `more` as for push, and for each attempt 1, or 0 if
+--            it was lost | foreign
 -- repeated   harmless
 -- wakes      waiting workers, if jobs are due
 -- complexity O(n log attempts)
@@ -21,5 +22,5 @@ for i = 3, #ARGV, 2 do
 end
 serve()
 save()
-table.insert(results, 1, answer('ok', 0) .. more())
+table.insert(results, 1, answer('ok', parked > 0 and due or 0) .. more())
 return results
