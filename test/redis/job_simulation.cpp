@@ -50,6 +50,9 @@ BOOST_AUTO_TEST_CASE(histories)
               {
                   job_simulation_options options;
                   options.seed = seed;
+                  // With fewer sessions, more depends on each.
+                  if (seed % 4 == 0)
+                      options.clients = 1;
                   ++runs;
                   BOOST_TEST(find_job_violation(scripts, options, &sum) == "");
               });

@@ -167,7 +167,11 @@ std::vector<std::string> job_world::random_job()
     options.priority(static_cast<job_priority>(dice_.below(3)));
     std::string payload = "p" + std::to_string(++payloads_);
     if (calm_)
+    {
+        const auto longest = static_cast<unsigned>(3 * options_.lease.count());
+        options.delay(std::chrono::milliseconds(chance(50) ? dice_.below(longest) : 0));
         return push_arguments(options, payload);
+    }
     if (chance(5))
         payload.append(5000, 'x');
     if (chance(5))
