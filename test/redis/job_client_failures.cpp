@@ -90,6 +90,40 @@ BOOST_AUTO_TEST_CASE(leases_of_a_short_usable_time_are_renewed_without_repetitio
     BOOST_TEST(lost.empty());
 }
 
+// The message with the grant was lost, so the lease has begun before the reconnect.
+BOOST_AUTO_TEST_CASE(a_lease_that_began_long_before_its_grant_is_renewed_at_once)
+{
+    connect();
+    const job_request_id request = wait();
+    const std::string end = clock(15s);
+    disconnect();
+    pass(12s);
+    connect(2);
+    answer({"ok " + clock() + " 0", "0", attempt(request), end, "2 x"});
+    BOOST_TEST_REQUIRE(granted.size() == 1U);
+    pass(0s);
+    BOOST_TEST_REQUIRE(sent() == "renew");
+    answer({"ok " + clock() + " 0", "1"});
+    pass(4s);
+    BOOST_TEST(machine.holds(granted[0].attempt));
+    BOOST_TEST(sent() == "");
+}
+
+// The time limit ends long after the lease.
+BOOST_AUTO_TEST_CASE(a_lease_with_a_time_limit_may_begin_before_its_grant)
+{
+    connect();
+    const job_request_id request = wait();
+    const std::string end = clock(15s);
+    const std::string limited = attempt(request, "7", clock(1h));
+    disconnect();
+    pass(10s);
+    connect(2);
+    answer({"ok " + clock() + " 0", "0", limited, end, "2 x"});
+    BOOST_TEST_REQUIRE(granted.size() == 1U);
+    BOOST_TEST((granted[0].expires < now + 5s));
+}
+
 // --- cancellation ---------------------------------------------------------------------------------
 
 BOOST_AUTO_TEST_CASE(a_request_that_was_cancelled_before_it_waited_leaves_the_queue)

@@ -245,6 +245,12 @@ local_time job_client::renewal_delay(const queue_state& queue) const
     return std::min(local_time(queue.options.lease) / 3, 2 * usable_time(queue) / 3);
 }
 
+/// When a lease is renewed that ends at @p expires.
+local_time job_client::renewal_time(const queue_state& queue, local_time expires) const
+{
+    return expires - usable_time(queue) + renewal_delay(queue);
+}
+
 void job_client::grant(job_request_id id, std::string text, server_time now, server_time end,
                        std::string_view record)
 {
@@ -271,9 +277,11 @@ void job_client::grant(job_request_id id, std::string text, server_time now, ser
     attempt& each = attempts_[attempt_id];
     each.queue = queue_id;
     each.ticket = std::move(ticket);
-    each.expires = limit != 0 ? std::max(expiry(queue, now + queue.options.lease.count() * 1000),
-                                         expiry(queue, end))
-                              : expiry(queue, end);
+    each.expires = expiry(queue, end);
+    // At the time limit, the client asks the server instead.
+    if (end == limit)
+        each.expires =
+            std::max(each.expires, expiry(queue, now + queue.options.lease.count() * 1000));
     // The error text of the last failure.
     each.has_notes = parsed.failure != '-';
     if (limit != 0)
@@ -288,8 +296,8 @@ void job_client::grant(job_request_id id, std::string text, server_time now, ser
     what.is_limited = limit != 0;
     what.expires = each.expires;
     what.payload = job->first;
-    if (queue.attempts.empty())
-        queue.renew_at = now_ + renewal_delay(queue);
+    // The lease may have begun long ago, if the record was fetched or a reconnect reported the grant.
+    queue.renew_at = std::min(queue.renew_at, renewal_time(queue, std::max(each.expires, now_)));
     each.text = std::move(text);
     each.token = parsed.token;
     queue.attempts.insert(attempt_id);

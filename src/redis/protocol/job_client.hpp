@@ -363,6 +363,7 @@ private:
     [[nodiscard]] local_time expiry(const queue_state& queue, server_time end) const;
     [[nodiscard]] local_time usable_time(const queue_state& queue) const;
     [[nodiscard]] local_time renewal_delay(const queue_state& queue) const;
+    [[nodiscard]] local_time renewal_time(const queue_state& queue, local_time expires) const;
     [[nodiscard]] std::string worker_name(job_request_id id, const queue_state& queue) const;
 
     std::uint64_t nonce_;

@@ -122,8 +122,7 @@ void job_client::send_renewal(job_queue_id id)
     {
         const auto expiry_of = [&](job_attempt_id each) { return attempts_.at(each).expires; };
         std::ranges::sort(all, {}, expiry_of);
-        queue.renew_at = std::min(queue.renew_at, expiry_of(all[max_batch]) - usable_time(queue) +
-                                                      renewal_delay(queue));
+        queue.renew_at = std::min(queue.renew_at, renewal_time(queue, expiry_of(all[max_batch])));
         all.resize(max_batch);
     }
     send_renewal(id, all);
