@@ -679,6 +679,20 @@ BOOST_AUTO_TEST_CASE(waiting_requests_of_a_damaged_queue_end)
     BOOST_TEST(granted.size() == 1U);
 }
 
+// A newer version has changed the queue.
+BOOST_AUTO_TEST_CASE(waiting_requests_of_a_foreign_queue_end)
+{
+    connect();
+    const job_request_id request = wait();
+    receive("job q due " + clock() + ' ' + clock());
+    pass(1ms);
+    BOOST_TEST_REQUIRE(sent() == "renew");
+    answer({"foreign"});
+    BOOST_TEST_REQUIRE(refused.size() == 1U);
+    BOOST_TEST(refused[0].request == request);
+    BOOST_CHECK(refused[0].result == job_result::foreign_layout);
+}
+
 // Until the server confirms the cancellation, it may grant the worker a job.
 BOOST_AUTO_TEST_CASE(a_refused_cancellation_is_repeated)
 {

@@ -348,6 +348,7 @@ private:
                                           std::string_view error);
     void request_refused(job_request_id id, std::string_view text);
     void renewal_refused(job_queue_id id, std::string_view text);
+    void end_waiting(job_queue_id id, job_result result, std::string_view text = {});
     void on_renewal(const unanswered_command& sent, const std::vector<std::string>& answer);
     void on_resync(const unanswered_command& sent, const std::vector<std::string>& answer);
     void on_grant(job_queue_id queue_id, server_time shown, std::string_view text);

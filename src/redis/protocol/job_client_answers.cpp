@@ -156,8 +156,8 @@ void job_client::on_renewal(const unanswered_command& sent, const std::vector<st
     if (const server_time latest = std::exchange(queue.asked_for, 0); due != 0 && due <= latest)
         schedule_ask(queue, now, due);
     forget_if_unused(sent.queue);
-    if (result_of(job_word(answer[0], 0)) != job_result::ok)
-        return;
+    if (const job_result result = result_of(job_word(answer[0], 0)); result != job_result::ok)
+        return end_waiting(sent.queue, result);
     const local_time expires = expiry(queue, now + queue.options.lease.count() * 1000);
     for (std::size_t i = 0; i < sent.others.size() && i + 1 < answer.size(); ++i)
     {
@@ -270,19 +270,27 @@ void job_client::request_refused(job_request_id id, std::string_view text)
         end_request(id, refusal_of(text, may_be_done(found->second.ends, text)), text);
 }
 
-/// Waiting requests rely on renewals for what is due. They end unless the error is temporary, because the server would
-/// refuse each later renewal as well. As long as there are leases, the renewal is repeated: it may be in time.
+/// Ends the waiting requests, which rely on renewals for what is due, because the server would refuse each later renewal
+/// as well.
+void job_client::end_waiting(job_queue_id id, job_result result, std::string_view text)
+{
+    for (auto next = requests_.begin(); next != requests_.end();)
+    {
+        const auto& [name, each] = *next++;
+        if (each.queue == id && each.waits && !each.cancelled && each.fetched.empty())
+            end_request(name, result, text);
+    }
+}
+
+/// Waiting requests end unless the error is temporary. As long as there are leases, the renewal is repeated: it may be
+/// in time.
 void job_client::renewal_refused(job_queue_id id, std::string_view text)
 {
     queue_state& queue = queues_.at(id);
     queue.forget_renewal();
     const bool is_temporary = is_transient(text);
-    for (auto next = requests_.begin(); next != requests_.end() && !is_temporary;)
-    {
-        const auto& [name, each] = *next++;
-        if (each.queue == id && each.waits && !each.cancelled && each.fetched.empty())
-            request_refused(name, text);
-    }
+    if (!is_temporary)
+        end_waiting(id, refusal_of(text, false), text);
     if (!is_temporary && queue.attempts.empty())
     {
         queue.asked_for = 0;
