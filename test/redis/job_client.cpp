@@ -550,6 +550,26 @@ BOOST_AUTO_TEST_CASE(a_finish_of_an_attempt_that_began_at_another_server_is_in_d
     BOOST_TEST(commands.back().arguments.at(5) == "unsure");
 }
 
+BOOST_AUTO_TEST_CASE(a_finish_before_a_reconnect_to_another_server_is_in_doubt)
+{
+    connect();
+    const job_attempt_id ended = start();
+    const job_attempt_id finished = start();
+    disconnect();
+    finish(ended);
+    next(finished);
+    connect(2, true);
+    BOOST_TEST(sent() == "next end");
+    BOOST_TEST(commands[0].arguments.at(5) == "first");
+    BOOST_TEST(commands[1].arguments.at(4) == "first");
+    disconnect();
+    connect(3);
+    BOOST_TEST(sent() == "resync end");
+    BOOST_TEST(commands[1].arguments.at(4) == "unsure");
+    answer({"ok " + clock() + " 0", "0"});
+    BOOST_TEST(commands.back().arguments.at(5) == "unsure");
+}
+
 BOOST_AUTO_TEST_CASE(a_push_is_not_repeated)
 {
     connect();

@@ -251,7 +251,7 @@ private:
         bool in_doubt = false;
         repetition repeated = repetition::first;
 
-        void repeat(bool is_other_server);
+        void reconnect(bool was_sent, bool is_other_server);
     };
 
     struct request

@@ -18,11 +18,12 @@ constexpr std::string_view message_word = "job ";
 
 }  // namespace
 
-/// The command is sent again, over a new connection.
-void job_client::ending::repeat(bool is_other_server)
+/// The command is sent over a new connection, perhaps again.
+void job_client::ending::reconnect(bool was_sent, bool is_other_server)
 {
-    if (repeated != repetition::unsure)
-        repeated = is_other_server || in_doubt ? repetition::unsure : repetition::again;
+    in_doubt = in_doubt || is_other_server;
+    if (was_sent && repeated != repetition::unsure)
+        repeated = in_doubt ? repetition::unsure : repetition::again;
 }
 
 void job_client::connected(local_time now, std::uint64_t incarnation, bool is_other_server)
@@ -41,14 +42,16 @@ void job_client::connected(local_time now, std::uint64_t incarnation, bool is_ot
     for (auto& [id, each] : attempts_)
         each.in_doubt = each.in_doubt || is_other_server;
     for (auto& [id, each] : requests_)
+    {
+        if (each.ends)
+            each.ends->reconnect(each.sent, is_other_server);
         if (!each.sent)
             send_next(id);
-        else if (each.ends)
-            each.ends->repeat(is_other_server);
+    }
     for (auto& [id, each] : calls_)
     {
-        if (each.sent && each.ends)
-            each.ends->repeat(is_other_server);
+        if (each.ends)
+            each.ends->reconnect(each.sent, is_other_server);
         send_call(id);
     }
 }
