@@ -658,6 +658,38 @@ BOOST_AUTO_TEST_CASE(a_session_continues_what_a_script_has_left)
     BOOST_TEST(!machine.next_tick());
 }
 
+// The server may have informed no other session.
+BOOST_AUTO_TEST_CASE(a_session_that_ends_is_replaced_if_it_has_to_ask)
+{
+    connect();
+    const job_request_id request = next();
+    answer({"parked " + clock() + ' ' + clock(1h) + " 42"});
+    cancel(request);
+    answer({"ok " + clock() + " 1"});
+    leave();
+    BOOST_TEST_REQUIRE(sent() == "manage");
+    BOOST_TEST(commands[0].arguments.at(1) == "leave");
+    BOOST_TEST(!machine.is_idle());
+    answer({"ok " + clock() + " 0 0"});
+    BOOST_TEST(machine.is_idle());
+    BOOST_TEST(answered.empty());
+    // A session that ends does not wait for another connection.
+    leave();
+    BOOST_TEST(sent() == "manage");
+    disconnect();
+    BOOST_TEST(machine.is_idle());
+    leave();
+    BOOST_TEST(machine.is_idle());
+}
+
+BOOST_AUTO_TEST_CASE(a_session_that_ends_asks_nothing_if_nothing_is_due)
+{
+    connect();
+    wait();
+    leave();
+    BOOST_TEST(sent() == "");
+}
+
 // A queue that the client has forgotten needs no timer for what is due.
 BOOST_AUTO_TEST_CASE(queues_that_nobody_uses_are_forgotten)
 {

@@ -497,6 +497,18 @@ BOOST_AUTO_TEST_CASE(four_sessions_learn_when_a_job_is_due)
     TEST_WORDS(heard(), "w:a#1 due", "w:e#1 due", "w:b#1 due", "w:d#1 due");
 }
 
+BOOST_AUTO_TEST_CASE(others_learn_when_a_job_is_due_if_a_session_ends)
+{
+    store.subscribers["w:e#1"] = 1;
+    for (const char* each : {"a#1.1", "b#1.1", "c#1.1", "d#1.1", "e#1.1"})
+        next(each);
+    push("x", '2', 1000);
+    cancel("a#1.1");
+    BOOST_TEST(heard().empty());
+    BOOST_TEST(manage("leave") == "ok 0");
+    TEST_WORDS(heard(), "w:b#1 due", "w:e#1 due", "w:c#1 due", "w:d#1 due");
+}
+
 BOOST_AUTO_TEST_CASE(disconnected_workers_do_not_hide_a_due_time_from_others)
 {
     for (int i = 0; i < 200; ++i)

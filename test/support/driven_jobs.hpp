@@ -93,6 +93,11 @@ struct driven_jobs
         collect();
         return call;
     }
+    void leave()
+    {
+        machine.leave(now);
+        collect();
+    }
     /// Answers the oldest command.
     void answer(std::vector<std::string> texts)
     {

@@ -171,6 +171,17 @@ bool job_client::abandon_call(job_call_id id)
     return true;
 }
 
+void job_client::leave(local_time now)
+{
+    now_ = now;
+    for (const auto& [id, queue] : queues_)
+        if (is_connected_ && has_to_ask(queue))
+            add_call({.queue = id,
+                      .op = job_operation::manage,
+                      .arguments = {"leave", "0", "0"},
+                      .awaited = false});
+}
+
 // --- attempts -------------------------------------------------------------------------------------
 
 /// Removes an attempt that its worker ends, and returns what the server has to know.

@@ -181,6 +181,9 @@ public:
     /// sent nevertheless.
     bool abandon_call(job_call_id id);
 
+    /// The session ends, and so does not ask when something is due. The server informs other sessions of that time.
+    void leave(local_time now);
+
     [[nodiscard]] bool holds(job_attempt_id id) const { return attempts_.contains(id); }
 
     void connected(local_time now, std::uint64_t incarnation, bool is_other_server);

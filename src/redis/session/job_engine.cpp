@@ -169,6 +169,7 @@ void job_engine::finish_all(error_code unsent, error_code unknown)
         if (client_.holds(attempt))
             client_.end(boot_time(), attempt, attempt_end::abandoned);
     }
+    client_.leave(boot_time());
     perform();
 }
 

@@ -1,11 +1,12 @@
--- Pauses or resumes the queue, limits its rate, retries a dead letter, or removes jobs.
+-- Pauses or resumes the queue, limits its rate, retries a dead letter, or removes jobs. `leave` replaces a session that
+-- ends: others learn when something is due.
 --
 -- KEYS       queue
--- ARGV       prefix, what (pause, resume, limit, retry, drain, purge), number (starts; job id; otherwise 0), period ms
+-- ARGV       prefix, what (pause, resume, limit, retry, drain, purge, leave), number (starts; job id; otherwise 0), period ms
 -- returns    ok NOW NUMBER (of removed jobs) and 1 if the client has to repeat the call, otherwise 0 | missing NOW 0
 --            (there is no such dead letter) | foreign
 -- repeated   acts again, perhaps after a later call. So a client does not repeat it
--- wakes      waiting workers, if jobs can be started
+-- wakes      waiting workers, if jobs can be started; after `leave`, some learn when something is due
 -- complexity O(log jobs); up to 256 jobs are removed
 -- flags: allow-oom
 local what, number = ARGV[2], ARGV[3]
@@ -38,6 +39,8 @@ elseif what == 'retry' then
   redis.call('HDEL', key .. '{notes}', number)
   redis.call('ZREM', key .. '{dead}', entry)
   make_ready('RPUSH', level, number)
+elseif what == 'leave' then
+  informed = 0
 elseif what == 'purge' then
   local dead = redis.call('ZRANGE', key .. '{dead}', 0, most - 1)
   for _, each in ipairs(dead) do redis.call('ZREM', key .. '{dead}', each) end
