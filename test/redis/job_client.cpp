@@ -405,6 +405,22 @@ BOOST_AUTO_TEST_CASE(the_server_is_asked_about_a_time_limit_until_it_has_timed_t
     BOOST_TEST(lost.size() == 1U);
 }
 
+BOOST_AUTO_TEST_CASE(the_server_is_asked_about_a_time_limit_when_its_clock_shows_it)
+{
+    connect();
+    const job_request_id request = next();
+    const std::string limit = clock(1s);
+    answer({"job " + clock() + ' ' + limit, attempt(request, "7", limit), "2 x"});
+    pass(1001ms);
+    BOOST_TEST(sent() == "renew");
+    // The server's clock was set back.
+    answer({"ok " + clock(-3001ms) + " 0", "1"});
+    pass(2900ms);
+    BOOST_TEST(sent() == "");
+    pass(200ms);
+    BOOST_TEST(sent() == "renew");
+}
+
 // The server keeps notes about an attempt that reports progress or has failed before, and deletes them at its end.
 BOOST_AUTO_TEST_CASE(the_end_of_an_attempt_states_whether_it_has_notes)
 {

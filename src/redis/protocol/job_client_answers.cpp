@@ -171,6 +171,13 @@ void job_client::on_renewal(const unanswered_command& sent, const std::vector<st
         }
         found->second.expires = expires;
         found->second.in_doubt = false;
+        // The server's clock may be slower than the local one, or was set back.
+        if (attempt& held = found->second; held.limit != never)
+        {
+            const local_time left(parse_attempt(held.text).limit - now);
+            held.limit = now_ + std::max<local_time>(left + std::chrono::milliseconds(1),
+                                                     std::chrono::milliseconds(10));
+        }
         actions_.emplace_back(job_renewed{found->first, expires});
     }
     // Leases that are due come first.
