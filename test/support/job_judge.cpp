@@ -88,6 +88,7 @@ job_contents look_at_jobs(const redis_store& store, const std::string& key)
     result.paused = word(limits, 0) == "1";
     result.has_rate = number(limits, 1) > 0;
     result.rate_is_used_up = result.has_rate && number(limits, 3) >= number(limits, 1);
+    result.period_end = number(limits, 4);
     return result;
 }
 
@@ -456,7 +457,8 @@ bool job_judge::is_left_waiting(const redis_store& store) const
                (each.second.at != job_contents::place::dead &&
                 each.second.score <= static_cast<double>(store.clock));
     };
-    return !now.paused && !now.has_rate && std::ranges::any_of(now.jobs, is_ready) &&
+    const bool is_limited = now.rate_is_used_up && now.period_end > store.clock;
+    return !now.paused && !is_limited && std::ranges::any_of(now.jobs, is_ready) &&
            std::ranges::any_of(now.idle,
                                [&](const auto& each) { return listens(store, each.second); });
 }

@@ -47,6 +47,8 @@ struct job_contents
     bool paused = false;
     bool has_rate = false;
     bool rate_is_used_up = false;
+    /// The end of the period of the rate limit.
+    std::int64_t period_end = 0;
     /// A contradiction between the keys; empty if there is none.
     std::string contradiction;
 };

@@ -112,8 +112,46 @@ void job_world::perform(std::size_t index)
          actions = who.machine->take_actions())
         for (const job_action& each : actions)
             std::visit([&](const auto& what) { act(index, what); }, each);
-    if (who.life == life)
-        schedule_tick(index);
+    if (who.life != life)
+        return;
+    if (who.leaves && who.machine->is_idle())
+        return end_session(index);
+    schedule_tick(index);
+}
+
+/// Closes a session: its workers wait no longer, and its jobs are abandoned.
+void job_world::leave(std::size_t index)
+{
+    client& who = clients_[index];
+    log("client ", index, ": leaves");
+    who.leaves = true;
+    for (const auto& [id, each] : std::exchange(who.waiting, {}))
+        who.machine->cancel(local(who), id);
+    while (!who.holds.empty())
+        end(index, who.holds.begin()->first, "a");
+    who.machine->leave(local(who));
+}
+
+void job_world::end_session(std::size_t index)
+{
+    client& who = clients_[index];
+    log("client ", index, ": has left");
+    ++who.life;
+    who.machine.reset();
+    const link_pointer line = std::exchange(who.connection, nullptr);
+    line->broken = true;
+    line->up = line->down = false;
+    drop(*line);
+}
+
+std::size_t job_world::any_client()
+{
+    for (;;)
+    {
+        const std::size_t index = dice_.below(static_cast<unsigned>(clients_.size()));
+        if (clients_[index].machine && !clients_[index].leaves)
+            return index;
+    }
 }
 
 void job_world::schedule_tick(std::size_t index)
@@ -256,14 +294,34 @@ void job_world::check_long_wait()
     now_ += span(0, 20) * microseconds(std::chrono::hours(1)).count();
     watch();
     const job_judge::sums before = judge_.counted();
-    for (int i = 0; i < 3; ++i)
-        later(0, span(0, lease_), [this] { push(0); });
+    plan_calm_events();
+    const world_time limit = now_ + 100 * lease_;
     drain(now_ + 15 * lease_);
+    while (judge_.violation().empty() && !all_quiet() && now_ < limit)
+        drain(now_ + lease_);
+    if (!judge_.violation().empty())
+        return;
     const job_judge::sums& sums = judge_.counted();
-    if (judge_.violation().empty() && sums.finished - before.finished != 3)
+    if (!all_quiet())
         judge_.violate("a patient worker does not finish its job");
-    if (sums.starts - before.starts != 3)
+    if (sums.lost != before.lost || sums.dead != before.dead)
         judge_.violate("a job of a patient worker was repeated");
+}
+
+void job_world::plan_calm_events()
+{
+    for (unsigned i = 3 + dice_.below(6); i > 0; --i)
+        at(now_ + span(0, 3 * lease_),
+           [this]
+           {
+               const std::size_t index = any_client();
+               input(index, [this, index] { push(index); });
+           });
+    if (chance(50))
+        later(0, span(0, 3 * lease_), [this] { limit_for_a_while(0); });
+    for (std::size_t i = 1; i < clients_.size(); ++i)
+        if (chance(options_.most_faults > 0 ? 30 : 80))
+            later(i, span(0, 4 * lease_), [this, i] { leave(i); });
 }
 
 job_simulation_result simulate_jobs(script_engine& scripts, const job_simulation_options& options)

@@ -93,6 +93,8 @@ private:
         world_time slow_until = 0;
         world_time tick_at = -1;
         unsigned refusals = 0;
+        // Whether the session is being closed.
+        bool leaves = false;
         link_pointer connection;
         // The server's run that the client knows.
         std::uint64_t known_run = 0;
@@ -134,6 +136,8 @@ private:
     void later(std::size_t index, world_time span, std::function<void()> what);
     void perform(std::size_t index);
     void schedule_tick(std::size_t index);
+    void leave(std::size_t index);
+    void end_session(std::size_t index);
     void act(std::size_t index, const redis::detail::job_command& what);
     void act(std::size_t index, const redis::detail::job_granted& what);
     void act(std::size_t index, const redis::detail::job_refused& what);
@@ -153,6 +157,7 @@ private:
     void push_again(std::size_t index, const std::vector<std::string>& arguments);
     [[nodiscard]] std::vector<std::string> random_job();
     void operate(std::size_t index);
+    void limit_for_a_while(std::size_t index);
     void manage(std::size_t index, const std::string& what, const std::string& number = "0",
                 const std::string& period = "0");
 
@@ -182,6 +187,8 @@ private:
     [[nodiscard]] bool all_quiet() const;
     void check_end();
     void check_long_wait();
+    void plan_calm_events();
+    std::size_t any_client();
 
     template <class... Parts>
     void log(const Parts&... parts);

@@ -27,6 +27,8 @@ constexpr char unreadable = '!';
 void job_world::ask(std::size_t index, job_attempt_id finished)
 {
     client& who = clients_[index];
+    if (who.leaves)
+        return;
     pending what;
     what.op = job_operation::next;
     if (finished != 0)
@@ -34,7 +36,7 @@ void job_world::ask(std::size_t index, job_attempt_id finished)
     const job_request_id id = who.machine->next(local(who), who.queue, finished);
     log("client ", index, ": asks under .", id);
     who.waiting.emplace(id, what);
-    if (!healed_ && chance(20))
+    if ((!healed_ || calm_) && chance(20))
         later(index, span(0, 2 * lease_), [this, index, id] { cancel(index, id); });
 }
 
@@ -75,8 +77,8 @@ void job_world::act(std::size_t index, const job_granted& what)
 void job_world::work(std::size_t index, job_attempt_id id)
 {
     const unsigned kind = dice_.below(10);
-    const world_time hold = calm_      ? 2 * lease_
-                            : kind < 6 ? span(0, 50'000)
+    const world_time hold = calm_      ? chance(50) ? 2 * lease_ : span(0, 50'000)
+                                 : kind < 6 ? span(0, 50'000)
                             : kind < 9 ? span(0, lease_ / 2)
                                        : span(lease_, 3 * lease_);
     if (chance(20))
@@ -170,6 +172,8 @@ std::vector<std::string> job_world::random_job()
     {
         const auto longest = static_cast<unsigned>(3 * options_.lease.count());
         options.delay(std::chrono::milliseconds(chance(50) ? dice_.below(longest) : 0));
+        if (chance(10))
+            payload.append(5000, 'x');
         return push_arguments(options, payload);
     }
     if (chance(5))
@@ -241,6 +245,18 @@ void job_world::manage(std::size_t index, const std::string& what, const std::st
                                                {what, number, period}, false);
     log("client ", index, ": ", what, "s by ", call);
     who.calls.emplace(call, pending{job_operation::manage, 0, 0, what, {}, who.known_run});
+}
+
+/// Pauses the queue or limits its rate, and reverts that.
+void job_world::limit_for_a_while(std::size_t index)
+{
+    const bool pauses = chance(50);
+    if (pauses)
+        manage(index, "pause");
+    else
+        manage(index, "limit", "2", "1000");
+    later(index, span(0, 3 * lease_),
+          [this, index, pauses] { manage(index, pauses ? "resume" : "limit"); });
 }
 
 void job_world::operate(std::size_t index)
