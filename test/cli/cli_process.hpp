@@ -12,6 +12,7 @@
 #include <pty.h>
 #include <stdexcept>
 #include <string>
+#include <support/undisturbed_url.hpp>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -30,7 +31,7 @@ enum class terminal
 class cli_process
 {
 public:
-    /// Starts the program for the server with this URL.
+    /// Starts the program for the server with this URL, see undisturbed_url().
     cli_process(const std::string& url, std::vector<std::string> arguments,
                 terminal kind = terminal::none)
     {
@@ -39,7 +40,7 @@ public:
         for (std::string& each : arguments)
             list.push_back(each.data());
         list.push_back(nullptr);
-        std::string variable = "TURNSTILE_REDIS_URL=" + url;
+        std::string variable = "TURNSTILE_REDIS_URL=" + undisturbed_url(url);
         std::vector<char*> variables{variable.data()};
         for (char** inherited = environ; *inherited != nullptr; ++inherited)
             variables.push_back(*inherited);

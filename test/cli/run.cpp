@@ -254,8 +254,7 @@ BOOST_AUTO_TEST_CASE(a_signal_ends_a_release_that_is_not_confirmed)
 {
     const redis_server server;
     const folder files;
-    // The release would be given up at the end of the lease.
-    cli_process run(server.url() + "?lease=1h&claim_lease=1h", shell("echo $$; " + files.wait()));
+    cli_process run(server.url(), shell("echo $$; " + files.wait()));
     const std::string program = run.line();
     server.pause();
     files.end();

@@ -10,6 +10,7 @@
 #include "support/redis_server.hpp"
 #include "support/tcp_proxy.hpp"
 #include "support/tls_files.hpp"
+#include "support/undisturbed_url.hpp"
 
 #include <arpa/inet.h>
 #include <array>
@@ -36,6 +37,7 @@ using turnstile::test::server_process;
 using turnstile::test::snapshot_place;
 using turnstile::test::tcp_proxy;
 using turnstile::test::tls_files;
+using turnstile::test::undisturbed_url;
 using namespace std::chrono_literals;
 
 namespace {
@@ -400,10 +402,10 @@ BOOST_AUTO_TEST_CASE(no_receiver_is_called_if_redis_answers_after_the_end_of_the
     const redis_server redis;
     tcp_proxy proxy(redis.port());
     const receiver to;
-    const calling_server server(to,
-                                {"--max-notifications", "1", "--redis",
-                                 proxy.url() + "?lease=3600s&claim_lease=3600s&health_check=600s"});
-    const calling_server other(to, {"--request-timeout", "600", "--redis", redis.url()});
+    const calling_server server(
+        to, {"--max-notifications", "1", "--redis", undisturbed_url(proxy.url())});
+    const calling_server other(
+        to, {"--request-timeout", "600", "--redis", undisturbed_url(redis.url())});
     other.create_empty();
     BOOST_TEST(server.notify(to.url(), R"(,"lease":1)").status == 202);
     other.await_waiters(1);

@@ -23,6 +23,7 @@
 #include <string>
 #include <support/redis_server.hpp>
 #include <support/tcp_proxy.hpp>
+#include <support/undisturbed_url.hpp>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -32,18 +33,24 @@ namespace {
 using namespace turnstile::test;
 using namespace std::chrono_literals;
 
+/// The options of a server over Redis, which ends no connection because something is slow.
+std::vector<std::string> options_for(const std::string& url, const std::string& settings = {})
+{
+    return {"--request-timeout", "600",
+            "--idle-timeout",    "3600",
+            "--redis",           undisturbed_url(url) + settings};
+}
+
+/// Grants that a killed or stopped server does not confirm expire soon.
+const std::string short_claims = "&claim_lease=4s";
+
 /// Starts servers with the same Redis server.
 struct scene
 {
-    explicit scene(int count = 3)
+    explicit scene(int count = 3, const std::string& settings = {})
     {
         for (int i = 0; i < count; ++i)
-            servers.push_back(std::make_unique<server_process>(options()));
-    }
-
-    [[nodiscard]] std::vector<std::string> options() const
-    {
-        return {"--request-timeout", "600", "--idle-timeout", "3600", "--redis", redis.url()};
+            servers.push_back(std::make_unique<server_process>(options_for(redis.url(), settings)));
     }
 
     [[nodiscard]] const site& at(std::size_t i) const
@@ -54,12 +61,6 @@ struct scene
     redis_server redis;
     std::vector<std::unique_ptr<server_process>> servers;
 };
-
-std::vector<std::string> waiting_server(const redis_server& redis, const std::string& settings)
-{
-    return {"--request-timeout",   "600", "--idle-timeout", "3600", "--redis",
-            redis.url() + settings};
-}
 
 std::string text_of(const std::string& body, const std::string& name)
 {
@@ -102,8 +103,7 @@ public:
 private:
     scene other_{1};
     tcp_proxy proxy_{other_.redis.port()};
-    server_process observed_{{"--request-timeout", "600", "--idle-timeout", "3600", "--redis",
-                              proxy_.url() + "?max_backoff=10ms"}};
+    server_process observed_{options_for(proxy_.url())};
 };
 
 /// The last data of each other semaphore before the first event of @p end.
@@ -243,12 +243,11 @@ BOOST_AUTO_TEST_CASE(waiters_of_all_servers_are_granted_in_order)
 BOOST_AUTO_TEST_CASE(unit_of_an_expired_permit_reaches_the_next_waiter)
 {
     // The waiters learn of the end of the permit, which is earlier than all others by minutes.
-    const redis_server redis;
-    const server_process server(waiting_server(redis, "?lease=3600s&claim_lease=600s"));
-    create_empty(server.address());
-    http_client control(server.address());
-    http_client first(server.address());
-    http_client second(server.address());
+    const scene all(1);
+    create_empty(all.at(0));
+    http_client control(all.at(0));
+    http_client first(all.at(0));
+    http_client second(all.at(0));
     first.send(request_text("POST", "/semaphore/down", R"({"name":"a","wait":600,"lease":1})"));
     while (listed(control, "waiters") != 1)
         std::this_thread::yield();
@@ -260,19 +259,17 @@ BOOST_AUTO_TEST_CASE(unit_of_an_expired_permit_reaches_the_next_waiter)
 
 BOOST_AUTO_TEST_CASE(unit_that_a_stopped_server_was_granted_reaches_the_next_waiter)
 {
-    const redis_server redis;
-    const server_process stopped(waiting_server(redis, "?lease=3600s"));
-    const server_process running(waiting_server(redis, "?lease=3600s"));
-    create_empty(running.address());
-    http_client control(running.address());
-    http_client first(stopped.address());
-    http_client second(running.address());
+    const scene all(2, short_claims);
+    create_empty(all.at(1));
+    http_client control(all.at(1));
+    http_client first(all.at(0));
+    http_client second(all.at(1));
     wait_for_unit(first, control, 1);
     wait_for_unit(second, control, 2);
-    stopped.signal(SIGSTOP);
+    all.servers[0]->signal(SIGSTOP);
     up(control, 1);
     BOOST_TEST(second.receive().status == 200);
-    stopped.signal(SIGCONT);
+    all.servers[0]->signal(SIGCONT);
 }
 
 BOOST_AUTO_TEST_CASE(no_hang_up_over_redis_swallows_a_unit)
@@ -322,10 +319,7 @@ BOOST_AUTO_TEST_CASE(unit_reaches_its_waiter_or_is_returned_although_its_semapho
         std::ranges::find(scripts, "pool_states", &turnstile::redis::detail::script::name);
     const scene all(1);
     tcp_proxy proxy(all.redis.port());
-    // No pause ends a connection: the test counts them.
-    const server_process server(
-        {"--idle-timeout", "3600", "--redis",
-         proxy.url() + "?max_backoff=10ms&lease=3600s&claim_lease=3600s&health_check=600s"});
+    const server_process server(options_for(proxy.url()));
     create_empty(all.at(0));
     http_client control(all.at(0));
     http_client waiter(server.address());
@@ -361,8 +355,7 @@ BOOST_AUTO_TEST_CASE(waiter_learns_that_its_unit_may_have_been_taken)
     const scene all(1);
     all.redis.run({"ACL", "SETUSER", "confined", "on", ">secret", "~*", "&*", "+@all"});
     const server_process server(
-        {"--idle-timeout", "3600", "--redis",
-         "redis://confined:secret@127.0.0.1:" + std::to_string(all.redis.port())});
+        options_for("redis://confined:secret@127.0.0.1:" + std::to_string(all.redis.port())));
     create_empty(all.at(0));
     http_client control(all.at(0));
     http_client waiter(server.address());
@@ -380,7 +373,7 @@ BOOST_AUTO_TEST_CASE(waiter_learns_that_its_unit_may_have_been_taken)
 
 BOOST_AUTO_TEST_CASE(no_unit_is_lost_or_doubled_when_a_server_is_killed_under_load)
 {
-    scene all;
+    scene all(3, short_claims);
     constexpr int units = 10;
     BOOST_TEST(ask(all.at(0), "POST", "/semaphore", R"({"name":"a","value":10})").status == 200);
     const auto seed = std::random_device()();

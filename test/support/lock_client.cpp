@@ -15,6 +15,7 @@
 #include <mutex>
 #include <support/any_guard.hpp>
 #include <support/running_context.hpp>
+#include <support/undisturbed_url.hpp>
 #include <thread>
 #include <turnstile/redis/async_mutex.hpp>
 #include <turnstile/redis/async_semaphore.hpp>
@@ -66,11 +67,7 @@ redis::config short_leases(const std::string& url)
 
 redis::config undisturbed(const std::string& url)
 {
-    redis::config settings(url);
-    settings.claim_lease = settings.lease = std::chrono::hours(1);
-    settings.health_check = settings.connect_timeout = std::chrono::minutes(2);
-    settings.max_backoff = std::chrono::milliseconds(50);
-    return settings;
+    return redis::config(undisturbed_url(url));
 }
 
 // --- a candidate --------------------------------------------------------------------------------

@@ -6,6 +6,7 @@
 
 #include "service/server_process.hpp"
 #include "support/redis_server.hpp"
+#include "support/undisturbed_url.hpp"
 
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
@@ -82,7 +83,7 @@ const site& server()
             if (is_over_redis())
             {
                 redis = std::make_unique<redis_server>();
-                options.insert(options.end(), {"--redis", redis->url()});
+                options.insert(options.end(), {"--redis", undisturbed_url(redis->url())});
             }
             own = std::make_unique<server_process>(options);
             return own->address();
