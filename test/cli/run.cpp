@@ -276,7 +276,9 @@ BOOST_AUTO_TEST_CASE(a_signal_that_comes_with_the_end_of_the_program_leaves_time
     BOOST_TEST(until([&] { return !is_alive(std::to_string(program)); }));
     run.signal(SIGTERM);
     run.signal(SIGCONT);
-    BOOST_TEST(run.exit_status() == 128 + SIGKILL);
+    const int status = run.exit_status();
+    // The process waits for the server's answer, but not for long.
+    BOOST_TEST((status == 128 + SIGKILL || status == -SIGTERM));
     BOOST_TEST(lock_view(server, "job").owner() == "");
 }
 
