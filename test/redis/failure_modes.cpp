@@ -122,7 +122,6 @@ const std::vector<cell> matrix{
 redis::config settings_of(const std::string& url, std::chrono::milliseconds grace)
 {
     redis::config result = turnstile::test::undisturbed(url);
-    result.health_check = 500ms;
     result.grace = grace;
     return result;
 }
