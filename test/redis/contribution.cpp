@@ -24,6 +24,7 @@
 #include <string>
 #include <string_view>
 #include <support/coroutine_scene.hpp>
+#include <support/fault_leases.hpp>
 #include <support/lock_client.hpp>
 #include <support/lock_process.hpp>
 #include <support/print.hpp>
@@ -48,12 +49,6 @@ struct large_number
     std::uint64_t number = 0;
 };
 BOOST_DESCRIBE_STRUCT(large_number, (), (number))
-
-/// Leases that expire while a test runs, but not because a machine is slow.
-std::string short_url(const redis_server& server)
-{
-    return server.url() + "?lease=6s&claim_lease=6s&health_check=2s&max_backoff=100ms";
-}
 
 struct contribution_scene : coroutine_scene
 {
@@ -96,7 +91,7 @@ struct contribution_scene : coroutine_scene
 
     [[nodiscard]] redis::config logging_config()
     {
-        redis::config result(short_url(server));
+        redis::config result(expiring(server.url()));
         result.logger = [this](redis::log_level, std::string_view text)
         {
             const std::lock_guard lock(log_mutex);
@@ -308,7 +303,7 @@ BOOST_AUTO_TEST_CASE(a_contribution_that_the_server_could_not_undo_is_refused)
 
 BOOST_AUTO_TEST_CASE(closing_a_session_undoes_its_contributions)
 {
-    redis::session expiring(context, redis::config(short_url(server)), redis::session_thread::own);
+    redis::session expiring(context, brief(server.url()), redis::session_thread::own);
     monitor its_room(expiring, "room");
     auto its_gone = its_room.make_condition(reader_gone);
     redis::contribution mine;
@@ -330,7 +325,7 @@ BOOST_AUTO_TEST_CASE(closing_a_session_undoes_its_contributions)
 
 BOOST_AUTO_TEST_CASE(a_killed_reader_blocks_nobody_after_its_lease)
 {
-    lock_process killed(server, short_url(server));
+    lock_process killed(server, expiring(server.url()));
     // Its lease is longer: a renewal at the end of the other lease would undo the contribution before a nudge does.
     lock_process other(server, server.url());
     BOOST_TEST(killed.ask("enter room", "entered room") == "ok");
@@ -355,7 +350,7 @@ BOOST_AUTO_TEST_CASE(a_killed_reader_blocks_nobody_after_its_lease)
 
 BOOST_AUTO_TEST_CASE(a_contribution_to_a_spoiled_field_is_kept_and_reported)
 {
-    lock_process killed(server, short_url(server));
+    lock_process killed(server, expiring(server.url()));
     BOOST_TEST(killed.ask("enter room", "entered room") == "ok");
     run(
         [&]() -> task
@@ -385,8 +380,8 @@ BOOST_AUTO_TEST_CASE(a_contribution_to_a_spoiled_field_is_kept_and_reported)
 
 BOOST_AUTO_TEST_CASE(a_contribution_that_expired_is_not_withdrawn_twice)
 {
-    lock_process stopped(server, short_url(server));
-    lock_process other(server, short_url(server));
+    lock_process stopped(server, expiring(server.url()));
+    lock_process other(server, expiring(server.url()));
     BOOST_TEST(stopped.ask("enter room", "entered room") == "ok");
     BOOST_TEST(other.ask("enter room", "entered room") == "ok");
     run(
@@ -410,7 +405,7 @@ BOOST_AUTO_TEST_CASE(a_contribution_that_expired_is_not_withdrawn_twice)
 
 BOOST_AUTO_TEST_CASE(a_reader_continues_over_the_next_connection)
 {
-    lock_process reader(server, short_url(server));
+    lock_process reader(server, expiring(server.url()));
     BOOST_TEST(reader.ask("enter room", "entered room") == "ok");
     // All connections of sessions are killed, except that of redis-cli.
     BOOST_TEST(server.cli({"CLIENT", "KILL", "TYPE", "pubsub"}) != "0");

@@ -7,17 +7,18 @@
 #include <boost/test/unit_test.hpp>
 #include <chrono>
 #include <string>
+#include <support/fault_leases.hpp>
 #include <support/lock_client.hpp>
 #include <support/lock_process.hpp>
 #include <support/lock_view.hpp>
 #include <support/shifted_clock.hpp>
-#include <turnstile/redis/config.hpp>
 
 namespace {
 
 using namespace std::chrono_literals;
 using turnstile::error_code;
-using turnstile::redis::config;
+using turnstile::test::brief;
+using turnstile::test::expiring;
 using turnstile::test::lock_client;
 using turnstile::test::lock_process;
 using turnstile::test::lock_view;
@@ -25,19 +26,13 @@ using turnstile::test::shifted_clock;
 using turnstile::test::until;
 using turnstile::test::write_register;
 
-/// Leases that expire while a test runs, but not because a machine is slow.
-std::string leases(const shifted_clock& clock)
-{
-    return clock.server().url() + "?lease=6s&claim_lease=6s&health_check=2s&max_backoff=100ms";
-}
-
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(a_crashed_holder_is_replaced_after_the_clock_was_set_back)
 {
     shifted_clock clock;
-    lock_process holder(clock.server(), leases(clock));
-    lock_client client(config(leases(clock)));
+    lock_process holder(clock.server(), expiring(clock.server().url()));
+    lock_client client(brief(clock.server().url()));
     const std::uint64_t first = std::stoull(holder.ask("lock a", "held a"));
     const auto waiter = client.lock("a");
     const lock_view view(clock.server(), "a");
@@ -61,8 +56,8 @@ BOOST_AUTO_TEST_CASE(a_crashed_holder_is_replaced_after_the_clock_was_set_back)
 BOOST_AUTO_TEST_CASE(clock_set_back_and_the_holder_keeps_the_lock)
 {
     shifted_clock clock;
-    lock_client client(config(leases(clock)));
-    lock_client other(config(leases(clock)));
+    lock_client client(brief(clock.server().url()));
+    lock_client other(brief(clock.server().url()));
     const auto holder = client.lock("a");
     BOOST_TEST(holder->result() == "held");
     const auto waiter = other.lock("a");
@@ -86,8 +81,8 @@ BOOST_AUTO_TEST_CASE(clock_set_back_and_the_holder_keeps_the_lock)
 BOOST_AUTO_TEST_CASE(clock_set_forward)
 {
     shifted_clock clock;
-    lock_client client(config(leases(clock)));
-    lock_client other(config(leases(clock)));
+    lock_client client(brief(clock.server().url()));
+    lock_client other(brief(clock.server().url()));
     const auto holder = client.lock("a");
     BOOST_TEST(holder->result() == "held");
     BOOST_TEST(write_register(clock.server(), "a", holder->fence()));
@@ -118,8 +113,8 @@ BOOST_AUTO_TEST_CASE(clock_set_forward)
 BOOST_AUTO_TEST_CASE(clock_set_forward_beyond_the_life_of_the_keys)
 {
     shifted_clock clock;
-    lock_client client(config(leases(clock)));
-    lock_client other(config(leases(clock)));
+    lock_client client(brief(clock.server().url()));
+    lock_client other(brief(clock.server().url()));
     const auto holder = client.lock("a");
     BOOST_TEST(holder->result() == "held");
     const auto waiter = other.lock("a");
@@ -144,7 +139,7 @@ BOOST_AUTO_TEST_CASE(clock_set_forward_beyond_the_life_of_the_keys)
 BOOST_AUTO_TEST_CASE(clock_jumps_ahead_until_the_keys_expire_and_back)
 {
     shifted_clock clock;
-    lock_client client(config(leases(clock)));
+    lock_client client(brief(clock.server().url()));
     clock.set_ahead(1h);
     const auto holder = client.lock("a");
     BOOST_TEST(holder->result() == "held");

@@ -12,6 +12,7 @@
 #include <sstream>
 #include <string>
 #include <support/coroutine_scene.hpp>
+#include <support/fault_leases.hpp>
 #include <support/lock_client.hpp>
 #include <support/lock_view.hpp>
 #include <support/reading_room.hpp>
@@ -35,24 +36,14 @@ namespace {
 using turnstile::error_code;
 using turnstile::redis::config;
 using turnstile::redis::errc;
+using turnstile::test::brief;
 using turnstile::test::candidate;
 using turnstile::test::lock_client;
 using turnstile::test::lock_view;
 using turnstile::test::redis_server;
+using turnstile::test::undisturbed;
 using turnstile::test::until;
 using turnstile::test::wake_channels;
-
-/// Leases that outlast the test, and a connection that survives a slow machine.
-config patient(const std::string& url)
-{
-    return config(url + "?lease=10min&claim_lease=10min&health_check=5s&connect_timeout=10s");
-}
-
-/// Leases that expire while a test runs, but not because a machine is slow.
-config restless(const std::string& url)
-{
-    return config(url + "?lease=6s&claim_lease=6s&health_check=2s&max_backoff=100ms");
-}
 
 std::string text_of(errc e)
 {
@@ -75,7 +66,7 @@ config confined_user(const redis_server& server, const std::vector<std::string>&
                              "+lrange"})
         rules.emplace_back(rule);
     server.run(rules);
-    config settings = patient(server.url());
+    config settings = undisturbed(server.url());
     settings.username = "app";
     settings.password = "secret";
     return settings;
@@ -192,7 +183,7 @@ BOOST_AUTO_TEST_CASE(acl_without_the_channel)
     const redis_server server;
     server.run({"ACL", "SETUSER", "app", "on", ">secret", "~turnstile:*", "resetchannels",
                 "&other:*", "+@all"});
-    config settings = patient(server.url());
+    config settings = undisturbed(server.url());
     settings.username = "app";
     settings.password = "secret";
     lock_client client(settings);
@@ -262,8 +253,8 @@ BOOST_AUTO_TEST_CASE(refused_reads_inside_scripts_are_missing_permissions)
 BOOST_AUTO_TEST_CASE(operator_deletes_the_hash_while_others_wait)
 {
     const redis_server server;
-    lock_client first(restless(server.url()));
-    lock_client second(restless(server.url()));
+    lock_client first(brief(server.url()));
+    lock_client second(brief(server.url()));
     const lock_view view(server, "a");
     const auto holder = first.lock("a");
     BOOST_TEST(holder->result() == "held");
@@ -288,7 +279,7 @@ BOOST_AUTO_TEST_CASE(operator_deletes_the_hash_while_others_wait)
 BOOST_AUTO_TEST_CASE(operator_deletes_the_keys_while_nobody_waits)
 {
     const redis_server server;
-    lock_client client(restless(server.url()));
+    lock_client client(brief(server.url()));
     const lock_view view(server, "a");
     const auto holder = client.lock("a");
     BOOST_TEST(holder->result() == "held");
@@ -303,8 +294,8 @@ BOOST_AUTO_TEST_CASE(operator_deletes_the_keys_while_nobody_waits)
 BOOST_AUTO_TEST_CASE(operator_deletes_the_queue)
 {
     const redis_server server;
-    lock_client first(restless(server.url()));
-    lock_client second(restless(server.url()));
+    lock_client first(brief(server.url()));
+    lock_client second(brief(server.url()));
     const lock_view view(server, "a");
     const auto holder = first.lock("a");
     BOOST_TEST(holder->result() == "held");
@@ -333,7 +324,7 @@ BOOST_AUTO_TEST_CASE(operator_deletes_the_queue)
 BOOST_AUTO_TEST_CASE(newer_layout)
 {
     const redis_server server;
-    lock_client client(patient(server.url()));
+    lock_client client(undisturbed(server.url()));
     const lock_view view(server, "a");
     server.run({"HSET", view.keys[0], "state", "3 somebody"});
     BOOST_TEST(client.lock("a")->result() == text_of(errc::foreign_layout));
@@ -349,7 +340,7 @@ BOOST_AUTO_TEST_CASE(newer_layout)
 BOOST_AUTO_TEST_CASE(newer_layout_while_somebody_waits)
 {
     const redis_server server;
-    lock_client client(restless(server.url()));
+    lock_client client(brief(server.url()));
     const lock_view view(server, "a");
     const auto holder = client.lock("a");
     BOOST_TEST(holder->result() == "held");
@@ -366,7 +357,7 @@ BOOST_AUTO_TEST_CASE(newer_layout_while_somebody_waits)
 BOOST_AUTO_TEST_CASE(wrong_type)
 {
     const redis_server server;
-    lock_client client(patient(server.url()));
+    lock_client client(undisturbed(server.url()));
     for (const std::size_t key : {0U, 1U})
     {
         const std::string name = "a" + std::to_string(key);
@@ -387,7 +378,7 @@ BOOST_AUTO_TEST_CASE(wrong_type)
 BOOST_AUTO_TEST_CASE(damaged_lock_is_lost_and_others_are_renewed)
 {
     const redis_server server;
-    lock_client client(restless(server.url()));
+    lock_client client(brief(server.url()));
     const lock_view view(server, "damaged");
     const auto holder = client.lock("damaged");
     BOOST_TEST(holder->result() == "held");
@@ -422,7 +413,7 @@ BOOST_AUTO_TEST_CASE(damaged_lock_is_lost_and_others_are_renewed)
 BOOST_AUTO_TEST_CASE(lock_whose_permission_is_withdrawn_is_lost_and_others_are_renewed)
 {
     const redis_server server;
-    lock_client client(restless(server.url()));
+    lock_client client(brief(server.url()));
     const auto refused = client.lock("refused");
     BOOST_TEST(refused->result() == "held");
     const auto other = client.lock("other");
@@ -441,8 +432,8 @@ BOOST_AUTO_TEST_CASE(lock_whose_permission_is_withdrawn_is_lost_and_others_are_r
 BOOST_AUTO_TEST_CASE(forged_messages_are_refused)
 {
     const redis_server server;
-    lock_client first(patient(server.url()));
-    lock_client second(patient(server.url()));
+    lock_client first(undisturbed(server.url()));
+    lock_client second(undisturbed(server.url()));
     const auto holder = first.lock("a");
     BOOST_TEST(holder->result() == "held");
     const auto waiter = second.lock("a");
@@ -492,8 +483,8 @@ BOOST_AUTO_TEST_CASE(forged_messages_are_refused)
 BOOST_AUTO_TEST_CASE(names)
 {
     const redis_server server;
-    lock_client first(patient(server.url()));
-    lock_client second(patient(server.url()));
+    lock_client first(undisturbed(server.url()));
+    lock_client second(undisturbed(server.url()));
     const std::vector<std::string> all{
         "plain",
         "orders/42",
@@ -538,7 +529,7 @@ BOOST_AUTO_TEST_CASE(names)
 BOOST_AUTO_TEST_CASE(names_that_are_too_long_or_empty)
 {
     const redis_server server;
-    lock_client client(patient(server.url()));
+    lock_client client(undisturbed(server.url()));
     for (const std::string& name : {std::string(), std::string(64 * 1024 + 1, 'x')})
         try
         {
@@ -557,8 +548,8 @@ BOOST_AUTO_TEST_CASE(names_that_are_too_long_or_empty)
 BOOST_AUTO_TEST_CASE(two_databases)
 {
     const redis_server server;
-    lock_client zero(patient(server.url()));
-    config settings = patient(server.url());
+    lock_client zero(undisturbed(server.url()));
+    config settings = undisturbed(server.url());
     settings.database = 1;
     lock_client one(settings);
     const auto a = zero.try_lock("a");
@@ -583,8 +574,8 @@ BOOST_AUTO_TEST_CASE(two_databases)
 BOOST_AUTO_TEST_CASE(two_prefixes)
 {
     const redis_server server;
-    lock_client one(patient(server.url()));
-    config settings = patient(server.url());
+    lock_client one(undisturbed(server.url()));
+    config settings = undisturbed(server.url());
     settings.prefix = "shop";
     lock_client other(settings);
     const auto a = one.try_lock("a");

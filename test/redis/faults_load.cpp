@@ -9,6 +9,7 @@
 #include <chrono>
 #include <memory>
 #include <string>
+#include <support/fault_leases.hpp>
 #include <support/lock_client.hpp>
 #include <support/lock_view.hpp>
 #include <support/redis_server.hpp>
@@ -21,6 +22,7 @@ namespace {
 using namespace std::chrono_literals;
 using turnstile::error_code;
 using turnstile::redis::config;
+using turnstile::test::brief;
 using turnstile::test::candidate;
 using turnstile::test::lock_client;
 using turnstile::test::lock_view;
@@ -30,26 +32,14 @@ using turnstile::test::scripts_run;
 using turnstile::test::undisturbed;
 using turnstile::test::until;
 
-/// Leases that outlast the test, and a connection that survives a slow machine.
-config patient(const std::string& url)
-{
-    return config(url + "?lease=10min&claim_lease=10min&health_check=5s&connect_timeout=10s");
-}
-
-/// Leases that are renewed while a test runs, and do not expire because a machine is slow.
-config restless(const std::string& url)
-{
-    return config(url + "?lease=6s&claim_lease=6s&health_check=2s&max_backoff=100ms");
-}
-
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(three_hundred_grants_at_once)
 {
     constexpr int locks = 300;
     const redis_server server;
-    lock_client first(patient(server.url()));
-    lock_client second(patient(server.url()));
+    lock_client first(undisturbed(server.url()));
+    lock_client second(undisturbed(server.url()));
     std::vector<std::unique_ptr<candidate>> held;
     std::vector<std::unique_ptr<candidate>> waiters;
     for (int i = 0; i < locks; ++i)
@@ -77,11 +67,11 @@ BOOST_AUTO_TEST_CASE(three_hundred_locks_of_a_session_that_is_closed)
 {
     constexpr int locks = 300;
     const redis_server server;
-    config settings = patient(server.url());
+    config settings = undisturbed(server.url());
     // This also limits the time for closing. A busy machine needs more than the default to release this many locks.
     settings.connect_timeout = 60s;
     lock_client first(settings);
-    lock_client second(patient(server.url()));
+    lock_client second(undisturbed(server.url()));
     std::vector<std::unique_ptr<candidate>> held;
     std::vector<std::unique_ptr<candidate>> waiters;
     for (int i = 0; i < locks; ++i)
@@ -132,7 +122,7 @@ BOOST_AUTO_TEST_CASE(many_waiters_are_granted_the_lock_in_order)
 {
     constexpr int waiters = 500;
     const redis_server server;
-    lock_client client(patient(server.url()));
+    lock_client client(undisturbed(server.url()));
     BOOST_TEST(client.ready() == error_code());
     // The ping is answered after the session has registered its description.
     BOOST_TEST(client.ping() == error_code());
@@ -162,7 +152,7 @@ BOOST_AUTO_TEST_CASE(many_waiters_are_granted_the_lock_in_order)
 BOOST_AUTO_TEST_CASE(waiters_send_nothing)
 {
     const redis_server server;
-    lock_client client(patient(server.url()));
+    lock_client client(undisturbed(server.url()));
     const auto holder = client.lock("a");
     BOOST_TEST(holder->result() == "held");
     std::vector<std::unique_ptr<candidate>> waiting;
@@ -178,7 +168,7 @@ BOOST_AUTO_TEST_CASE(waiters_send_nothing)
 BOOST_AUTO_TEST_CASE(idle_lock_leaves_no_keys)
 {
     const redis_server server;
-    config settings = restless(server.url());
+    config settings = brief(server.url());
     settings.idle_time = 200ms;
     lock_client client(settings);
     {
@@ -212,7 +202,7 @@ BOOST_AUTO_TEST_CASE(idle_lock_leaves_no_keys)
 BOOST_AUTO_TEST_CASE(keys_of_a_lock_that_is_held_do_not_expire)
 {
     const redis_server server;
-    config settings = restless(server.url());
+    config settings = brief(server.url());
     settings.idle_time = 0ms;
     lock_client client(settings);
     lock_client other(settings);

@@ -9,6 +9,7 @@
 #include <chrono>
 #include <memory>
 #include <string>
+#include <support/fault_leases.hpp>
 #include <support/lock_client.hpp>
 #include <support/lock_view.hpp>
 #include <support/redis_server.hpp>
@@ -20,11 +21,13 @@ namespace {
 using namespace std::chrono_literals;
 using turnstile::error_code;
 using turnstile::redis::config;
+using turnstile::test::brief;
 using turnstile::test::kill_connections;
 using turnstile::test::lock_client;
 using turnstile::test::lock_view;
 using turnstile::test::redis_server;
 using turnstile::test::tcp_proxy;
+using turnstile::test::undisturbed;
 using turnstile::test::until;
 
 const std::string aborted = error_code(boost::asio::error::operation_aborted).message();
@@ -32,17 +35,9 @@ const std::string aborted = error_code(boost::asio::error::operation_aborted).me
 /// Leases that outlast the test, and a named connection that breaks only if the test breaks it.
 config named(const std::string& url, const std::string& name)
 {
-    config settings(
-        url +
-        "?lease=10min&claim_lease=10min&health_check=5s&connect_timeout=10s&max_backoff=50ms");
+    config settings = undisturbed(url);
     settings.client_name = name;
     return settings;
-}
-
-/// Leases that expire while a test runs, but not because a machine is slow.
-config restless(const std::string& url)
-{
-    return config(url + "?lease=6s&claim_lease=6s&health_check=2s&max_backoff=100ms");
 }
 
 }  // namespace
@@ -53,9 +48,9 @@ BOOST_AUTO_TEST_CASE(half_open_at_grant)
 {
     const redis_server server;
     tcp_proxy proxy(server.port());
-    lock_client first(restless(server.url()));
-    lock_client second(restless(proxy.url()));
-    lock_client third(restless(server.url()));
+    lock_client first(brief(server.url()));
+    lock_client second(brief(proxy.url()));
+    lock_client third(brief(server.url()));
     const auto holder = first.lock("a");
     BOOST_TEST(holder->result() == "held");
     const lock_view view(server, "a");
@@ -368,8 +363,8 @@ BOOST_AUTO_TEST_CASE(connection_cut_until_the_lease_has_ended)
 {
     const redis_server server;
     tcp_proxy proxy(server.port());
-    lock_client client(restless(proxy.url()));
-    lock_client other(restless(server.url()));
+    lock_client client(brief(proxy.url()));
+    lock_client other(brief(server.url()));
     const auto holder = client.lock("a");
     BOOST_TEST(holder->result() == "held");
     const auto next = other.lock("a");

@@ -7,39 +7,31 @@
 #include <boost/test/unit_test.hpp>
 #include <chrono>
 #include <string>
+#include <support/fault_leases.hpp>
 #include <support/lock_client.hpp>
 #include <support/lock_process.hpp>
 #include <support/lock_view.hpp>
 #include <support/raw_client.hpp>
 #include <support/redis_server.hpp>
-#include <turnstile/redis/config.hpp>
+#include <support/undisturbed_url.hpp>
 #include <vector>
 
 namespace {
 
 using namespace std::chrono_literals;
 using turnstile::error_code;
-using turnstile::redis::config;
+using turnstile::test::brief;
+using turnstile::test::expiring;
 using turnstile::test::listeners;
 using turnstile::test::lock_client;
 using turnstile::test::lock_process;
 using turnstile::test::lock_view;
 using turnstile::test::raw_client;
 using turnstile::test::redis_server;
+using turnstile::test::undisturbed;
+using turnstile::test::undisturbed_url;
 using turnstile::test::until;
 using turnstile::test::write_register;
-
-/// Leases that expire while a test runs, but not because a machine is slow.
-std::string short_url(const redis_server& server)
-{
-    return server.url() + "?lease=6s&claim_lease=6s&health_check=2s&max_backoff=100ms";
-}
-
-/// Leases that are neither renewed nor lost while a test runs, and a connection that survives a slow machine.
-std::string long_url(const redis_server& server)
-{
-    return server.url() + "?lease=10min&claim_lease=10min&health_check=5s&connect_timeout=10s";
-}
 
 /// The time of the server's clock, in microseconds.
 std::uint64_t server_time(const redis_server& server)
@@ -54,8 +46,8 @@ std::uint64_t server_time(const redis_server& server)
 BOOST_AUTO_TEST_CASE(holder_sigkilled)
 {
     const redis_server server;
-    lock_process holder(server, short_url(server));
-    lock_client client(config(short_url(server)));
+    lock_process holder(server, expiring(server.url()));
+    lock_client client(brief(server.url()));
     const std::uint64_t first = std::stoull(holder.ask("lock a", "held a"));
     BOOST_TEST(holder.ask("write a", "accepted") == "a");
     const auto waiter = client.lock("a");
@@ -76,8 +68,8 @@ BOOST_AUTO_TEST_CASE(holder_sigkilled)
 BOOST_AUTO_TEST_CASE(holder_sigstopped_for_two_leases_then_continued)
 {
     const redis_server server;
-    lock_process holder(server, short_url(server));
-    lock_client client(config(short_url(server)));
+    lock_process holder(server, expiring(server.url()));
+    lock_client client(brief(server.url()));
     holder.ask("lock a", "held a");
     BOOST_TEST(holder.ask("write a", "accepted") == "a");
     BOOST_TEST(holder.ask("valid a", "valid a") == "yes");
@@ -106,9 +98,9 @@ BOOST_AUTO_TEST_CASE(holder_sigstopped_for_two_leases_then_continued)
 BOOST_AUTO_TEST_CASE(waiter_sigstopped_with_a_grant_in_its_buffers)
 {
     const redis_server server;
-    lock_process stopped(server, short_url(server));
-    lock_client first(config(short_url(server)));
-    lock_client third(config(short_url(server)));
+    lock_process stopped(server, expiring(server.url()));
+    lock_client first(brief(server.url()));
+    lock_client third(brief(server.url()));
     const auto holder = first.lock("a");
     BOOST_TEST(holder->result() == "held");
     const lock_view view(server, "a");
@@ -137,9 +129,9 @@ BOOST_AUTO_TEST_CASE(waiter_sigstopped_with_a_grant_in_its_buffers)
 BOOST_AUTO_TEST_CASE(waiter_sigkilled_at_the_head)
 {
     const redis_server server;
-    lock_process head(server, long_url(server));
-    lock_client first(config(long_url(server)));
-    lock_client third(config(long_url(server)));
+    lock_process head(server, undisturbed_url(server.url()));
+    lock_client first(undisturbed(server.url()));
+    lock_client third(undisturbed(server.url()));
     const auto holder = first.lock("a");
     BOOST_TEST(holder->result() == "held");
     const lock_view view(server, "a");
@@ -164,9 +156,9 @@ BOOST_AUTO_TEST_CASE(waiter_sigkilled_at_the_head)
 BOOST_AUTO_TEST_CASE(psubscribe_star)
 {
     const redis_server server;
-    lock_process head(server, long_url(server));
-    lock_client first(config(long_url(server)));
-    lock_client third(config(long_url(server)));
+    lock_process head(server, undisturbed_url(server.url()));
+    lock_client first(undisturbed(server.url()));
+    lock_client third(undisturbed(server.url()));
     raw_client spy(server);
     spy.send({"PSUBSCRIBE", "*"});
     BOOST_TEST(until([&] { return server.cli({"PUBSUB", "NUMPAT"}) == "1"; }));
@@ -193,8 +185,8 @@ BOOST_AUTO_TEST_CASE(ten_thousand_crashed_waiters)
 {
     constexpr int dead = 10'000;
     const redis_server server;
-    lock_client first(config(long_url(server)));
-    lock_client last(config(long_url(server)));
+    lock_client first(undisturbed(server.url()));
+    lock_client last(undisturbed(server.url()));
     const auto holder = first.lock("a");
     BOOST_TEST(holder->result() == "held");
     const auto waiter = last.lock("a");

@@ -14,7 +14,6 @@
 #include <support/lock_view.hpp>
 #include <support/redis_server.hpp>
 #include <support/tcp_proxy.hpp>
-#include <turnstile/redis/config.hpp>
 #include <turnstile/redis/error.hpp>
 #include <vector>
 
@@ -22,23 +21,15 @@ namespace {
 
 using namespace std::chrono_literals;
 using turnstile::error_code;
-using turnstile::redis::config;
 using turnstile::redis::errc;
 using turnstile::test::candidate;
 using turnstile::test::lock_client;
 using turnstile::test::lock_view;
 using turnstile::test::redis_server;
 using turnstile::test::tcp_proxy;
+using turnstile::test::undisturbed;
 using turnstile::test::until;
 using turnstile::test::write_register;
-
-/// Leases that outlast the test, and a connection that breaks only if the test breaks it.
-config patient(const std::string& url)
-{
-    return config(
-        url +
-        "?lease=10min&claim_lease=10min&health_check=5s&connect_timeout=10s&max_backoff=50ms");
-}
 
 /// Keeps clients disconnected: their next attempts to connect are refused.
 void keep_away(tcp_proxy& proxy)
@@ -61,8 +52,8 @@ bool is_back(const lock_client& client, std::uint64_t connections)
 BOOST_AUTO_TEST_CASE(script_flush_in_mid_load)
 {
     const redis_server server;
-    lock_client first(patient(server.url()));
-    lock_client second(patient(server.url()));
+    lock_client first(undisturbed(server.url()));
+    lock_client second(undisturbed(server.url()));
     std::uint64_t last = 0;
     for (int i = 0; i < 50; ++i)
     {
@@ -93,8 +84,8 @@ BOOST_AUTO_TEST_CASE(restart_with_empty_memory_and_the_holder_is_back_first)
 {
     redis_server server;
     tcp_proxy proxy(server.port());
-    lock_client first(patient(server.url()));
-    lock_client others(patient(proxy.url()));
+    lock_client first(undisturbed(server.url()));
+    lock_client others(undisturbed(proxy.url()));
     const auto holder = first.lock("a");
     BOOST_TEST(holder->result() == "held");
     const lock_view view(server, "a");
@@ -134,8 +125,8 @@ BOOST_AUTO_TEST_CASE(restart_with_empty_memory_and_a_waiter_is_back_first)
     redis_server server;
     const redis_server storage;
     tcp_proxy proxy(server.port());
-    lock_client first(patient(proxy.url()));
-    lock_client second(patient(server.url()));
+    lock_client first(undisturbed(proxy.url()));
+    lock_client second(undisturbed(server.url()));
     const auto holder = first.lock("a");
     BOOST_TEST(holder->result() == "held");
     BOOST_TEST(write_register(storage, "a", holder->fence()));
@@ -168,7 +159,7 @@ BOOST_AUTO_TEST_CASE(restart_with_empty_memory_while_releasing)
 {
     redis_server server;
     tcp_proxy proxy(server.port());
-    lock_client client(patient(proxy.url()));
+    lock_client client(undisturbed(proxy.url()));
     const auto holder = client.lock("a");
     BOOST_TEST(holder->result() == "held");
     proxy.swallow(tcp_proxy::to_client);
@@ -189,8 +180,8 @@ BOOST_AUTO_TEST_CASE(restart_with_aof)
 {
     redis_server server({"--appendonly", "yes", "--appendfsync", "always"});
     tcp_proxy proxy(server.port());
-    lock_client first(patient(proxy.url()));
-    lock_client second(patient(proxy.url()));
+    lock_client first(undisturbed(proxy.url()));
+    lock_client second(undisturbed(proxy.url()));
     const auto holder = first.lock("a");
     BOOST_TEST(holder->result() == "held");
     const lock_view view(server, "a");
@@ -232,8 +223,8 @@ BOOST_AUTO_TEST_CASE(promotion_of_a_stale_replica)
     BOOST_REQUIRE(until([&] { return replica.info("master_link_status") == "up"; }));
     tcp_proxy to_first(master.port());
     tcp_proxy to_second(master.port());
-    lock_client first(patient(to_first.url()));
-    lock_client second(patient(to_second.url()));
+    lock_client first(undisturbed(to_first.url()));
+    lock_client second(undisturbed(to_second.url()));
     {
         // The replica knows the lock, but then misses a grant.
         const auto early = first.lock("a");
@@ -276,7 +267,7 @@ BOOST_AUTO_TEST_CASE(a_replica_that_is_not_promoted_yet_is_not_used)
     const redis_server replica({"--replicaof", "127.0.0.1 " + std::to_string(master.port())});
     BOOST_REQUIRE(until([&] { return replica.info("master_link_status") == "up"; }));
     tcp_proxy proxy(master.port());
-    lock_client client(patient(proxy.url()));
+    lock_client client(undisturbed(proxy.url()));
     const auto holder = client.lock("a");
     BOOST_TEST(holder->result() == "held");
     BOOST_TEST(until([&] { return lock_view(replica, "a").number("fence") == holder->fence(); }));
@@ -304,7 +295,7 @@ BOOST_AUTO_TEST_CASE(a_client_leaves_a_master_that_becomes_a_replica)
     const redis_server second({"--replicaof", "127.0.0.1 " + std::to_string(first.port())});
     BOOST_REQUIRE(until([&] { return second.info("master_link_status") == "up"; }));
     tcp_proxy proxy(first.port());
-    lock_client client(patient(proxy.url()));
+    lock_client client(undisturbed(proxy.url()));
     const auto holder = client.lock("a");
     BOOST_TEST(holder->result() == "held");
     BOOST_TEST(until([&] { return lock_view(second, "a").number("fence") == holder->fence(); }));
@@ -325,7 +316,7 @@ BOOST_AUTO_TEST_CASE(a_client_leaves_a_master_that_becomes_a_replica)
 BOOST_AUTO_TEST_CASE(the_client_retries_while_the_disk_is_full)
 {
     const redis_server server({"--maxmemory-policy", "noeviction"});
-    lock_client client(patient(server.url()));
+    lock_client client(undisturbed(server.url()));
     const auto holder = client.lock("a");
     BOOST_TEST(holder->result() == "held");
     const auto fickle = client.lock("a");
@@ -357,7 +348,7 @@ BOOST_AUTO_TEST_CASE(the_client_retries_while_the_disk_is_full)
 BOOST_AUTO_TEST_CASE(maxmemory_one_noeviction)
 {
     const redis_server server({"--maxmemory-policy", "noeviction"});
-    lock_client client(patient(server.url()));
+    lock_client client(undisturbed(server.url()));
     const auto holder = client.lock("a");
     BOOST_TEST(holder->result() == "held");
     const auto waiter = client.lock("a");
