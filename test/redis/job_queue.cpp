@@ -585,10 +585,7 @@ BOOST_AUTO_TEST_CASE(the_end_of_a_job_is_unknown_if_credentials_are_revoked_for_
 BOOST_AUTO_TEST_CASE(a_suspended_process_uses_up_one_attempt_of_a_job)
 {
     tcp_proxy proxy(server.port());
-    redis::config settings = undisturbed(proxy.url());
-    settings.lease = settings.claim_lease.emplace(1s);
-    settings.health_check = 300ms;
-    redis::session far(context, settings, redis::session_thread::own);
+    redis::session far(context, brief(proxy.url()), redis::session_thread::own);
     redis::job_queue<std::string> theirs(far, "q");
     const auto are_parked = [&](int workers)
     {
@@ -602,6 +599,8 @@ BOOST_AUTO_TEST_CASE(a_suspended_process_uses_up_one_attempt_of_a_job)
         stopped.push_back(theirs.async_next(use_future));
         are_parked(i);
     }
+    // Its workers are on the list of the server even while it is disconnected.
+    BOOST_TEST(until([&] { return !error_of(far.async_ping(as_tuple(use_future))); }));
     proxy.hold(true);
     queue.async_push("a", use_future).get();
     are_parked(3);
