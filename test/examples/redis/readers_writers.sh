@@ -61,24 +61,28 @@ expect_kills
 # repeats that turn. The first process has the reader.
 log=$(mktemp)
 command_line='readers_writers, of which one process stands still'
-"$examples/readers_writers" --redis "$redis_url" --processes 2 --readers 1 --writers 1 --rounds 15 --time-unit 50 \
-  --lease 500 > "$log" 2>&1 &
-program=$!
 stood_still=
-while [[ -z $stood_still && -d /proc/$program ]]; do
-  visit=$(cli hget room:list 'reader 1')
-  [[ -n $visit ]] || continue
-  read -r reader _ <<< "$(< "/proc/$program/task/$program/children")"
-  kill -STOP "$reader"
-  until grep -q '^State:.T' "/proc/$reader/status"; do :; done
-  if [[ $(cli hget room:list 'reader 1') == "$visit" ]]; then
-    sleep 1
-    stood_still=yes
-  fi
-  kill -CONT "$reader"
+# If this script is paused, the program may end before one of its processes is stopped.
+for _ in 1 2 3 4 5; do
+  "$examples/readers_writers" --redis "$redis_url" --processes 2 --readers 1 --writers 1 --rounds 15 --time-unit 50 \
+    --lease 500 > "$log" 2>&1 &
+  program=$!
+  while [[ -z $stood_still ]] && kill -0 "$program" 2> /dev/null; do
+    visit=$(cli hget room:list 'reader 1')
+    [[ -n $visit ]] || continue
+    read -r reader _ <<< "$(cat "/proc/$program/task/$program/children" 2> /dev/null)"
+    kill -STOP "$reader" 2> /dev/null || continue
+    while grep -qs '^State:.[RSD]' "/proc/$reader/status"; do :; done
+    if [[ $(cli hget room:list 'reader 1') == "$visit" ]]; then
+      sleep 1
+      stood_still=yes
+    fi
+    kill -CONT "$reader" 2> /dev/null || true
+  done
+  status=0
+  wait "$program" || status=$?
+  [[ -z $stood_still ]] || break
 done
-status=0
-wait "$program" || status=$?
 output=$(< "$log")
 errors=
 rm "$log"
