@@ -219,10 +219,14 @@ void pushes_and_workers()
         asio::io_context context;
         jobs_type jobs{context};
         rendered.clear();
+        const auto begin = std::chrono::steady_clock::now();
         asio::co_spawn(context, request(jobs), asio::detached);
         run_worker(context, jobs, is_busy ? work_without_pause : work);
-        expect(rendered == std::vector<std::string>{"a.png", "c.png"}, "two jobs are done");
         const auto left = counts_of(context, jobs);
+        // The system may have stopped this thread until the delayed job was due.
+        if (std::chrono::steady_clock::now() - begin >= 5s)
+            continue;
+        expect(rendered == std::vector<std::string>{"a.png", "c.png"}, "two jobs are done");
         expect(left.delayed == 1 && left.waiting + left.active + left.dead == 0, "one is delayed");
     }
 }
