@@ -263,7 +263,8 @@ BOOST_AUTO_TEST_CASE(timed_out_wait_for_an_event_does_not_wait_again_if_its_gran
                 return condition();
             });
     };
-    constexpr auto limit = 2s;
+    // The waiter has to be in the queue before its limit expires.
+    constexpr auto limit = 6s;
     start(path::handler, context, waiter, [&] { return signal.async_wait_for(limit); });
     BOOST_TEST(run_until([&] { return view.queued() == 1; }));
     proxy.swallow(tcp_proxy::to_server);

@@ -31,6 +31,7 @@
 #include <string>
 #include <support/attempt.hpp>
 #include <support/expect.hpp>
+#include <support/fault_leases.hpp>
 #include <support/lock_client.hpp>
 #include <support/lock_view.hpp>
 #include <support/redis_server.hpp>
@@ -59,7 +60,6 @@ using turnstile::redis::session_thread;
 using turnstile::redis::shared_mutex;
 using turnstile::test::lock_view;
 using turnstile::test::redis_server;
-using turnstile::test::short_leases;
 using turnstile::test::undisturbed;
 using turnstile::test::until;
 using guard_type = async_mutex::guard_type;
@@ -543,8 +543,7 @@ BOOST_AUTO_TEST_CASE(with_lock_whose_lock_is_lost_cancels_its_body)
     turnstile::test::tcp_proxy proxy(server.port());
     asio::io_context context;
     // The lease has to last until the critical section begins.
-    config settings = short_leases(proxy.url());
-    settings.claim_lease = settings.lease = 4s;
+    const config settings = turnstile::test::brief(proxy.url());
     session s(context, settings, session_thread::own);
     async_mutex mutex(s, "a");
     turnstile::test::lock_client other(undisturbed(server.url()));
