@@ -182,6 +182,33 @@ BOOST_AUTO_TEST_CASE(a_waiter_learns_when_to_nudge_and_is_notified)
     BOOST_TEST(field("signalled c.2") == "c");
 }
 
+// While the lock is held, no contribution is undone. The holder may release the lock before the next one expires.
+BOOST_AUTO_TEST_CASE(a_waiter_learns_when_to_nudge_although_a_contribution_has_expired)
+{
+    acquire("a#1.1");
+    contribute("a#1.1", mine, "1");
+    pass(5s);
+    acquire("b#1.1");
+    contribute("b#1.1", other, "3");
+    acquire("c#1.1");
+    sleep("c#1.1", "c#1.2");
+    pass(9s);
+    acquire("d#1.1");
+    renew("d#1.1", fence());
+    BOOST_TEST(lapses_in(nudge_one("c#1.2")) == 1'000'000);
+    pass(1s);
+    BOOST_TEST(lapses_in(nudge_one("c#1.2")) == 5'000'000);
+    // The end of the holder's lease.
+    renew_contribution(other, "15000");
+    BOOST_TEST(lapses_in(nudge_one("c#1.2")) == 14'000'000);
+    renew_contribution(other, "5000");
+    pass(5s);
+    BOOST_TEST(lapses_in(nudge_one("c#1.2")) == 9'000'000);
+    BOOST_TEST(number() == "3");
+    BOOST_TEST(release("d#1.1", fence(), "d")[0] == "released");
+    BOOST_TEST(number() == "0");
+}
+
 BOOST_AUTO_TEST_CASE(a_contribution_of_0_notifies_when_it_expires)
 {
     contribute("a#1.1", "a/1 0 n c state", "1");

@@ -472,7 +472,7 @@ BOOST_AUTO_TEST_CASE(a_waiter_of_a_condition_sends_a_nudge_when_a_contribution_m
     // The contribution has expired, but another client holds the lock. The release of that client
     // undoes the contribution.
     answer = client.say(driven_client::status::asleep, 0, 4s, 77);
-    answer.next_expiry = answer.now - 1;
+    answer.next_expiry = answer.deadline;
     client.answer(answer);
     client.pass(3900ms);
     BOOST_TEST(client.sent() == "");
@@ -482,6 +482,42 @@ BOOST_AUTO_TEST_CASE(a_waiter_of_a_condition_sends_a_nudge_when_a_contribution_m
     client.answer(client.say(driven_client::status::asleep, 0, 0s, 77));
     client.pass(14900ms);
     BOOST_TEST(client.sent() == "");
+}
+
+BOOST_AUTO_TEST_CASE(a_waiter_of_the_queue_does_not_ask_about_contributions)
+{
+    contribution_client client;
+    client.want();
+    auto answer = client.queued(78, 15s);
+    answer.next_expiry = answer.now + 3'000'000;
+    client.answer(answer);
+    client.pass(14900ms);
+    BOOST_TEST(client.sent() == "");
+}
+
+// The holder may release the lock before the contribution expires, and then nobody uses the lock.
+BOOST_AUTO_TEST_CASE(a_waiter_asks_when_a_contribution_expires_although_the_lock_is_held)
+{
+    for (const bool one_is_in_the_queue : {false, true})
+    {
+        contribution_client client;
+        client.sleep(client.hold());
+        auto asleep = client.say(driven_client::status::released, 0, 15s);
+        asleep.extra = "77";
+        asleep.next_expiry = asleep.now + 3'000'000;
+        client.answer(asleep);
+        if (one_is_in_the_queue)
+        {
+            client.want();
+            auto answer = client.queued(78, 15s);
+            answer.next_expiry = asleep.next_expiry;
+            client.answer(answer);
+        }
+        client.pass(2900ms);
+        BOOST_TEST(client.sent() == "");
+        client.pass(200ms);
+        BOOST_TEST(client.sent() == "nudge");
+    }
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -435,10 +435,24 @@ local function grant_next(s, caller, seen)
   s.more = true
 end
 
+-- Returns the time at which the next contribution can be undone. One that has expired is undone when the lock is free:
+-- at the deadline of the holder, at the latest.
+local function next_expiry(s)
+  local over, next = s.grace and 2 or s.now, redis.call('ZRANGE', s.pending, 0, 0, 'WITHSCORES')[2]
+  if not next then return '0' end
+  local waits = s.holder ~= '' and next + 0 <= over
+  if waits then
+    local later = redis.call('ZRANGEBYSCORE', s.pending, format('%d', over + 1), '+inf', 'LIMIT', 0, 1)[1]
+    next = later and redis.call('ZSCORE', s.pending, later) or s.deadline
+  end
+  if s.grace and next + 0 > 2 and next + 0 < s.grace + 0 then next = s.grace end
+  return waits and s.deadline - next < 0 and s.deadline or next
+end
+
 -- Returns the answer for a lock: 'status now fence deadline', and perhaps 'ticket more extra'. Without a status, it is
 -- that of the attempt: own, queued, asleep (waits on the condition) or gone. If there are pending records, a comma and
--- the time at which the next contribution expires follow the deadline; and if the script failed to undo one, another
--- comma and the field.
+-- the time at which the next contribution can be undone follow the deadline; and if the script failed to undo one,
+-- another comma and the field.
 local function answer(s, status, id, extra, condition)
   local ticket
   if not status and s.holder == id then
@@ -452,10 +466,7 @@ local function answer(s, status, id, extra, condition)
     end
   end
   local result = status .. ' ' .. s.stamp .. ' ' .. s.fence .. ' ' .. s.deadline
-  if s.pending then
-    local first = redis.call('ZRANGE', s.pending, 0, 0, 'WITHSCORES')[2] or 0
-    result = result .. ',' .. (s.grace and first + 0 > 2 and first + 0 < s.grace + 0 and s.grace or first)
-  end
+  if s.pending then result = result .. ',' .. next_expiry(s) end
   if s.bad_field then result = result .. ',' .. s.bad_field end
   if not (ticket or extra) and not s.more then return result end
   return result .. ' ' .. (ticket or s.newest or 0) .. (s.more and ' 1 ' or ' 0 ') .. (extra or '')

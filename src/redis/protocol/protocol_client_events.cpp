@@ -274,8 +274,8 @@ void protocol_client::clear_timers(attempt& it)
     retries_.set(repetition::attempt, it.id, it.retry_at, never);
 }
 
-/// Schedules a nudge for the known end of the holder's lease, because the server does nothing by itself. If all waiters
-/// wait on conditions, the lease of a contribution on which they may depend counts, too.
+/// Schedules a nudge for the known end of the holder's lease, because the server does nothing by itself. If there are
+/// waiters of conditions, the lease of a contribution on which they may depend counts, too.
 void protocol_client::arm_nudge(lock_id id, const script_answer& answer)
 {
     lock_state& lock = locks_.at(id);
@@ -290,15 +290,14 @@ void protocol_client::arm_nudge(lock_id id, const script_answer& answer)
     // Waiters of a condition have no deadline, so the client asks once per lease, in case a message was lost. If one of
     // them is asleep and the lock has no holder, the queue is empty. Then all waiters of the client are asleep, also
     // transactions that it believes to be in the queue.
-    const bool all_asleep = answer.status == status::asleep && answer.deadline == 0;
-    if (!name.empty() || all_asleep)
-    {
-        const local_time held = left;
+    const bool all_asleep =
+        !name.empty() || (answer.status == status::asleep && answer.deadline == 0);
+    if (all_asleep)
         left = std::max(left, local_time(lock.options.lease));
-        // A contribution that has already expired is undone when the holder releases the lock.
-        if (answer.next_expiry != 0)
-            left = std::min(left, std::max(local_time(answer.next_expiry - answer.now), held));
-    }
+    // The lock may be free when the contribution expires.
+    if (answer.next_expiry != 0 && (all_asleep || lock.waiters.size() > 1))
+        left =
+            std::min(left, local_time(std::max<std::int64_t>(answer.next_expiry - answer.now, 0)));
     timers_.set(timer::nudge, id, lock.nudge_at, now_ + left + later + local_time(spread));
 }
 
