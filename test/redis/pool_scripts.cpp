@@ -553,6 +553,28 @@ BOOST_AUTO_TEST_CASE(waiters_learn_when_to_nudge)
     BOOST_TEST(acquire("c#1.2", 1)[3] == std::to_string(store.clock + 15'000'000));
 }
 
+// The deadline in that answer is that of the new grant. The other lease ends before.
+BOOST_AUTO_TEST_CASE(a_waiter_that_a_nudge_serves_learns_when_to_nudge_for_others)
+{
+    acquire("a#1.1", 2);
+    pass(1s);
+    acquire("b#1.1", 1);
+    acquire("c#1.1", 2);
+    acquire("c#1.2", 1);
+    pass(3s);
+    const words answer = nudge("c#1.1");
+    BOOST_TEST(answer[0] == "own");
+    BOOST_TEST(answer[3] == std::to_string(store.clock + 4'000'000));
+    BOOST_TEST(answer[6] == std::to_string(start + 5'000'000));
+    TEST_WORDS(messages(), "w:a#1 lost a#1.1");
+    pass(1s);
+    const words last = nudge("c#1.2");
+    BOOST_TEST(last[0] == "own");
+    // Nobody else waits.
+    BOOST_TEST(last.size() == 7U);
+    BOOST_TEST(last[6] == "");
+}
+
 BOOST_AUTO_TEST_CASE(waiters_learn_of_an_earlier_deadline)
 {
     const std::int64_t fence = fence_of(acquire("a#1.1", 3));

@@ -140,6 +140,29 @@ BOOST_AUTO_TEST_CASE(a_nudge_is_sent_at_an_earlier_deadline_that_a_message_names
     BOOST_TEST(sent() == "nudge");
 }
 
+// The first lease of a pool may end before the claim lease of a waiter that the nudge has served.
+BOOST_AUTO_TEST_CASE(after_its_own_grant_a_client_asks_at_the_next_deadline_of_the_pool)
+{
+    for (const bool others_wait : {true, false})
+    {
+        lease_options options;
+        options.pool = pool_shape{3, 0};
+        driven_client other(options);
+        other.connect();
+        other.wait(5, 1s);
+        other.wait(6, 1s);
+        other.pass(1100ms);
+        script_answer answer = other.own(fence, 4s);
+        if (others_wait)
+            answer.extra = std::to_string(other.server_now() + 500'000);
+        other.answer(answer);
+        other.pass(490ms);
+        BOOST_TEST(other.sent() == "");
+        other.pass(110ms);
+        BOOST_TEST(other.sent() == (others_wait ? "nudge" : ""));
+    }
+}
+
 BOOST_AUTO_TEST_CASE(a_reconnect_replaces_an_unanswered_nudge)
 {
     wait(5, 3s);

@@ -375,9 +375,12 @@ void protocol_client::on_nudge(lock_id id, attempt_id head, const script_answer&
         }
     }
     if (answer.more)
-        send_nudge(id);
-    else
-        arm_nudge(id, answer);
+        return send_nudge(id);
+    script_answer next = answer;
+    // If the nudge has served a waiter of a pool, the deadline is that of the new grant.
+    if (lock.options.pool && !answer.extra.empty())
+        next.deadline = answer.extra_number();
+    arm_nudge(id, next);
 }
 
 /// Asks the server about each waiter of a lock, except those with a command in flight, because the server may have

@@ -3,7 +3,8 @@
 -- KEYS       pool
 -- ARGV       prefix, id (the client's first waiter; may be empty), lease ms, claim ms, idle ms,
 --            capacity, units outside
--- returns    own | queued | gone | foreign | missing | wrongtype
+-- returns    own | queued | gone | foreign | missing | wrongtype. If there are waiters, the extra is the time for the
+--            next nudge of the client; it is also the deadline, unless the answer is own
 -- repeated   harmless
 -- wakes      waiters of the queue, as long as the first one fits
 -- complexity O(log waiters + log holders)
@@ -15,4 +16,5 @@ expire_grants(s)
 mark_responsive(s, id)
 if s.head then grant_next(s, id) end
 save(s, lease, ARGV[5])
-return standing(s, id, lease)
+-- The deadline of the caller's new grant is not that of the first lease, for which other waiters of the client may wait.
+return standing(s, id, lease, s.head and text(next_nudge(s, lease)))

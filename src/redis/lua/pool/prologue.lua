@@ -301,16 +301,21 @@ local function answer(s, status, fence, ticket, extra)
   return result .. ' ' .. (ticket or 0) .. ' ' .. s.more .. ' ' .. (extra or '')
 end
 
--- Returns the answer for an attempt. The deadline of a waiter is the time for its next nudge: the end of the first
--- lease, but at most a lease from now, because units outside have no lease.
+-- Returns the time for the next nudge of a waiter: the end of the first lease, but at most a lease from now, because
+-- units outside have no lease.
+local function next_nudge(s, lease)
+  local first = redis.call('ZRANGE', s.holders, 0, 0, 'WITHSCORES')[2]
+  return math.min(s.grace or tonumber(first or s.now + lease * 1000), s.now + lease * 1000)
+end
+
+-- Returns the answer for an attempt. The deadline of a waiter is the time for its next nudge.
 local function standing(s, id, lease, extra)
   local units, fence, _, deadline = holding(s, id)
   if units then
     s.deadline = deadline
     return answer(s, 'own', fence, nil, extra)
   end
-  local first = redis.call('ZRANGE', s.holders, 0, 0, 'WITHSCORES')[2]
-  s.deadline = math.min(s.grace or tonumber(first or s.now + lease * 1000), s.now + lease * 1000)
+  s.deadline = next_nudge(s, lease)
   local ticket = id ~= '' and redis.call('ZSCORE', s.queue, id)
   if ticket then return answer(s, 'queued', 0, ticket, extra) end
   return answer(s, 'gone', 0, nil, extra)
