@@ -164,6 +164,24 @@ BOOST_AUTO_TEST_CASE(holders_reclaim_their_units_after_the_server_forgot)
     BOOST_TEST(fence_of(acquire("c#1.1", 1)) > second);
 }
 
+BOOST_AUTO_TEST_CASE(waiters_learn_that_a_holder_with_a_shorter_lease_has_reclaimed_its_units)
+{
+    const std::int64_t first = fence_of(acquire("a#1.1", 2));
+    const std::int64_t second = fence_of(acquire("b#1.1", 1));
+    store = {};
+    store.clock = start + 1'000'000;
+    for (const char* const name : {"a#2", "b#2", "c#2"})
+        store.subscribers[std::string("w:") + name] = 1;
+    resync("a#1.1", "a#2.1", first, 2);
+    acquire("c#2.1", 3);
+    lease = "5000";
+    BOOST_TEST(resync("b#1.1", "b#2.1", second, 1)[0] == "own");
+    TEST_WORDS(messages(), "w:c#2 due c#2.1");
+    BOOST_TEST(store.published.back().second == "due c#2.1 0 " +
+                                                    std::to_string(store.clock + 5'000'000) + ' ' +
+                                                    std::to_string(store.clock));
+}
+
 BOOST_AUTO_TEST_CASE(reclaimed_units_count_once_after_a_replica_takes_over)
 {
     const std::int64_t fence = fence_of(acquire("a#1.1", 1));

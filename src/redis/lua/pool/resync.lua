@@ -89,6 +89,7 @@ return each_entry(10, function(s, a, is_first)
     -- name of a former one. A late copy of this command does not reclaim units that were released since.
     s.fence, s.given, s.held = math.max(s.fence, fence), math.max(s.given, fence), s.held + units
     hold(s, id, units, fence, tonumber(ARGV[a + 4]), s.now + lease * 1000)
+    note_deadline(s, s.now + lease * 1000)
   end
   grant_next(s, id)
   if fence > 0 then had, its = holding(s, id) end
