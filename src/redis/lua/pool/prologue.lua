@@ -103,7 +103,8 @@ end
 
 -- Informs waiters of the first deadline if this script has made it an earlier one: they would send their nudges at the
 -- former one. `ended` is the deadline of a lease that this script has ended or replaced. Four waiters at the front of
--- the queue are informed, and four at its end, which wait the longest, because some of them may be disconnected.
+-- the queue are informed, and four at its end, which wait the longest, because some of them may be disconnected. Waiters
+-- of one connection may belong to objects that send nudges of their own.
 local function inform(s)
   if not s.head or not s.earliest or s.ended and s.ended <= s.earliest then return end
   if tonumber(redis.call('ZRANGE', s.holders, 0, 0, 'WITHSCORES')[2]) ~= s.earliest then return end
@@ -111,8 +112,8 @@ local function inform(s)
   for _, first in ipairs({0, -4}) do
     for _, id in ipairs(redis.call('ZRANGE', s.queue, first, first + 3)) do
       local message = 'due ' .. id .. ' 0 ' .. text(s.earliest) .. ' ' .. text(s.now)
-      if not informed[channel(id)] then redis.pcall('PUBLISH', channel(id), message) end
-      informed[channel(id)] = true
+      if not informed[id] then redis.pcall('PUBLISH', channel(id), message) end
+      informed[id] = true
     end
   end
 end
