@@ -127,27 +127,23 @@ public:
         }
     }
 
-    /// Ends the faults, and lets everything in transit arrive.
+    /// Ends the faults, and lets everything in transit arrive. Then, no request waits for a timer.
     void settle()
     {
         while (!late_.empty())
             late();
-        for (int round = 0; round < 8; ++round)
+        for (peer& each : peers_)
+            connect(each);
+        exchange();
+        const auto unfinished = count([](const wish& each) { return !each.is_over; });
+        for (int third = 0; third < 9; ++third)
         {
-            for (peer& each : peers_)
-                connect(each);
-            bool is_quiet = false;
-            while (!std::exchange(is_quiet, true))
-                for (peer& each : peers_)
-                    while (!each.to_server.empty() || !each.to_client.empty())
-                    {
-                        ++step_;
-                        is_quiet = false;
-                        execute(each);
-                        deliver(each);
-                    }
-            pass(4900ms);
+            pass(options_.lease / 3);
+            for (const peer& each : peers_)
+                check_commands(each);
+            exchange();
         }
+        BOOST_TEST(count([](const wish& each) { return !each.is_over; }) == unfinished);
     }
 
     [[nodiscard]] bool is_open() const { return number() == 0; }
@@ -181,6 +177,44 @@ public:
     std::size_t last_open = 0;
 
 private:
+    /// Lets everything in transit arrive.
+    void exchange()
+    {
+        bool is_quiet = false;
+        while (!std::exchange(is_quiet, true))
+            for (peer& each : peers_)
+                while (!each.to_server.empty() || !each.to_client.empty())
+                {
+                    ++step_;
+                    is_quiet = false;
+                    execute(each);
+                    deliver(each);
+                }
+    }
+
+    /// A client without requests sends nothing. Otherwise, it renews each arrival after a third of its lease, and sends
+    /// one command per lease for all other waiters.
+    void check_commands(const peer& who)
+    {
+        const auto waits = [&](bool at_barrier)
+        {
+            return std::ranges::count_if(who.wishes,
+                                         [&](const auto& each)
+                                         {
+                                             return !each.second.is_over &&
+                                                    (each.second.what == gate_call::meet) ==
+                                                        at_barrier;
+                                         });
+        };
+        const auto sent = static_cast<std::ptrdiff_t>(who.to_server.size());
+        BOOST_TEST(sent <= waits(true) + std::min<std::ptrdiff_t>(waits(false), 1));
+        if (waits(true) == 0)
+        {
+            const bool asked = std::exchange(asked_[who.number], sent != 0);
+            BOOST_TEST((sent == 0 || !asked));
+        }
+    }
+
     void begin(peer& who, gate_call what)
     {
         // As in a program, a participant that waits at a barrier does nothing else there.
@@ -325,6 +359,8 @@ private:
     std::size_t step_ = 0;
     std::deque<peer> peers_;
     std::deque<gate_command> late_;
+    /// Whether each client has asked in the last third of a lease.
+    std::map<std::uint64_t, bool> asked_;
 };
 
 constexpr int steps = 300;
