@@ -87,6 +87,19 @@ std::int64_t pool_judge::outside(const redis_store& store, std::size_t index) co
     return look(store, index).outside;
 }
 
+bool pool_judge::would_fit(const redis_store& store, std::size_t index,
+                           const std::string& waiter) const
+{
+    const contents now = look(store, index);
+    std::int64_t held = now.held;
+    if (const auto* holders = store.zset(keys_[index][0] + "{holders}"))
+        for (const auto& [deadline, id] : holders->order)
+            if (deadline <= static_cast<double>(store.clock))
+                held -= now.holders.at(id).units;
+    const auto* state = store.hash(keys_[index][0]);
+    return state != nullptr && fits(held, now.outside, number(state->at("w " + waiter)));
+}
+
 bool pool_judge::fits(std::int64_t held, std::int64_t outside, std::int64_t units) const
 {
     return held % special + outside + units % special <= shape_.capacity % special &&

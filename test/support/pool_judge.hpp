@@ -68,6 +68,10 @@ public:
     /// The number of units outside of a pool.
     [[nodiscard]] std::int64_t outside(const redis_store& store, std::size_t index) const;
 
+    /// Whether the units of a waiter are available when expired leases have ended.
+    [[nodiscard]] bool would_fit(const redis_store& store, std::size_t index,
+                                 const std::string& waiter) const;
+
 private:
     struct holding
     {

@@ -20,9 +20,6 @@ using std::chrono::microseconds;
 
 namespace {
 
-/// If the leases of clients differ, they are at least this part of the longest one.
-constexpr unsigned shortest_lease_divisor = 4;
-
 /// The shape of the pools of a history; empty if there are locks.
 pool_shape shape_of(const simulation_options& options, pool_use use, dice& dice)
 {
@@ -57,6 +54,7 @@ simulation_world::simulation_world(script_engine& scripts, const simulation_opti
           }())
     , lease_(microseconds(options.lease).count())
     , items_(keys_.size())
+    , progress_(keys_.size())
     , clients_(options.clients != 0 ? options.clients : 2 + dice_.below(4))
 {
     server_offset_ = 1'700'000'000'000'000;
@@ -479,11 +477,11 @@ void simulation_world::cancel(std::size_t index, attempt_id id)
     if (each.at != stage::waiting)
         return;
     log("client ", index, ": cancels .", id);
+    each.cancelled = true;
     // Takes in progress cannot be cancelled.
     if (!machine(index).cancel(local(who), id))
         return;
     each.at = stage::ended;
-    each.cancelled = true;
     if (each.transacts)
         denied_.insert({who.nonce, id});
 }
@@ -495,6 +493,8 @@ simulation_result simulation_world::run()
     for (std::size_t i = 0; i < clients_.size(); ++i)
         start(i);
     plan_faults();
+    if (prompt_)
+        watch();
     if (use_ == pool_use::supplies && has_pools())
         at(9 * lease_, [this] { supply(); });
     if (options_.conditions)

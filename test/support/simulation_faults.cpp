@@ -58,6 +58,7 @@ void simulation_world::plan_faults()
     const unsigned sum = std::accumulate(options_.faults.begin(), options_.faults.end(), 0U);
     const unsigned count = sum == 0 ? 0 : dice_.below(options_.most_faults + 1);
     calm_ = count == 0 && !options_.ambush;
+    prompt_ = !options_.ambush;
     if (options_.ambush)
     {
         ambushes_.assign(2, {options_.ambush->first, options_.ambush->second});
@@ -69,6 +70,7 @@ void simulation_world::plan_faults()
     for (unsigned i = 0; i < count; ++i)
     {
         const fault what = random_fault();
+        prompt_ = prompt_ && what == fault::crash;
         if (options_.ambushes && chance(50))
             ambushes_.push_back({phase_names[dice_.below(6)], what});
         else

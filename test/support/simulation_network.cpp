@@ -12,10 +12,8 @@ namespace turnstile::test {
 
 using namespace redis::detail;
 
-namespace {
-
 /// The attempts to which a command refers.
-std::vector<attempt_id> attempts_of(const sent_command& what)
+std::vector<attempt_id> simulation_world::attempts_of(const sent_command& what)
 {
     std::vector<attempt_id> result;
     const auto add = [&](const std::string& ids)
@@ -35,8 +33,6 @@ std::vector<attempt_id> attempts_of(const sent_command& what)
         add(what.arguments[1]);
     return result;
 }
-
-}  // namespace
 
 world_time simulation_world::delay(std::size_t index)
 {
@@ -290,16 +286,15 @@ void simulation_world::reply(const link_pointer& line, const sent_command& what,
                      const auto attempts = attempts_of(what);
                      for (std::size_t i = 0; i < attempts.size() && i < answers->size(); ++i)
                          if ((*answers)[i].status == script_answer::status_code::queued)
-                             note_place(line->client, attempts[i], (*answers)[i]);
-                     if (what.op == operation::nudge)
-                         who.lease_ends[lock_of(what)] = answers->front().deadline - server_offset_;
+                             note_place(line->client, attempts[i]);
+                     note_deadlines(line->client, what, *answers);
                      machine(line->client).answered(local(who), what.number, std::move(*answers));
                  });
        });
 }
 
 /// A waiter has received its position.
-void simulation_world::note_place(std::size_t index, attempt_id id, const script_answer& answer)
+void simulation_world::note_place(std::size_t index, attempt_id id)
 {
     client& who = clients_[index];
     const auto found = who.sections.find(id);
@@ -308,8 +303,6 @@ void simulation_world::note_place(std::size_t index, attempt_id id, const script
     // A client does not always know whether a transaction that may wait on a condition is in the queue.
     if (!found->second.may_sleep)
         judge_->ticket_known(found->second.lock, {who.nonce, id});
-    if (found->second.at == stage::waiting)
-        who.lease_ends[found->second.lock] = answer.deadline - server_offset_;
 }
 
 // --- messages -----------------------------------------------------------------------------------
@@ -352,45 +345,10 @@ void simulation_world::deliver(const link_pointer& line, const std::string& text
                      if (later.connection != line)
                          return;
                      log("client ", line->client, ": gets the message ", text);
-                     note_deadline(later, text);
+                     note_deadline(line->client, text);
                      machine(line->client).received(local(later), text);
                  });
        });
-}
-
-/// A waiter may have learned of an earlier end of a lease.
-void simulation_world::note_deadline(client& who, std::string_view text) const
-{
-    const auto received = parse_message(text);
-    if (!received || received->what != message::kind::due)
-        return;
-    const auto found = who.sections.find(received->id.sequence);
-    if (found == who.sections.end())
-        return;
-    const auto known = who.lease_ends.find(found->second.lock);
-    if (known != who.lease_ends.end())
-        known->second = std::min(known->second, received->deadline - server_offset_);
-}
-
-/// The lock of a command for one lock.
-std::size_t simulation_world::lock_of(const sent_command& what) const
-{
-    return static_cast<std::size_t>(
-        std::ranges::find_if(keys_, [&](const auto& keys) { return keys[0] == what.keys[0]; }) -
-        keys_.begin());
-}
-
-/// Without faults, a client sends at most one nudge for a lock in a lease, and not before the last known
-/// end of the lease.
-void simulation_world::check_nudge(std::size_t index, const sent_command& what)
-{
-    // Clients that notify or are notified have other reasons to ask.
-    if (what.op != operation::nudge || !calm_ || options_.conditions || options_.states)
-        return;
-    client& who = clients_[index];
-    if (const auto found = who.lease_ends.find(lock_of(what));
-        found != who.lease_ends.end() && now_ < found->second)
-        judge_->violate("client " + std::to_string(index) + " nudges too often");
 }
 
 }  // namespace turnstile::test

@@ -26,6 +26,9 @@
 
 namespace turnstile::test {
 
+/// If the leases of clients differ, they are at least this part of the longest one.
+inline constexpr unsigned shortest_lease_divisor = 4;
+
 /// Real time in a history, in microseconds. The clock of each client deviates from it.
 using world_time = std::int64_t;
 
@@ -145,8 +148,21 @@ private:
         // The unanswered calls, with their pools.
         std::map<redis::detail::call_id, std::pair<std::size_t, redis::detail::call_kind>> calls;
         std::map<redis::detail::contribution_id, contribution> contributions;
-        // The end of each lock's lease, as the client knows it.
-        std::map<std::size_t, world_time> lease_ends;
+        // When each object sends its next nudge, at the earliest and at the latest, as far as the client knows.
+        std::map<redis::detail::lock_id, world_time> asks_after;
+        std::map<redis::detail::lock_id, world_time> asks_before;
+        // The waiters that the server does not know, since when.
+        std::map<redis::detail::attempt_id, world_time> unknown_since;
+    };
+
+    /// What the clients wait for at one lock; -1: nothing.
+    struct progress
+    {
+        // Since when a script could grant the lock to a waiter; and undo a contribution.
+        world_time left_since = -1;
+        world_time expired_since = -1;
+        // Until then, there may be waiters that were not informed of an earlier deadline.
+        world_time uninformed_until = -1;
     };
 
     struct event
@@ -250,14 +266,31 @@ private:
     void send(std::size_t index, const sent_command& what);
     void execute(const link_pointer& line, const sent_command& what);
     void reply(const link_pointer& line, const sent_command& what, redis_reply answer);
-    void note_deadline(client& who, std::string_view text) const;
-    void note_place(std::size_t index, redis::detail::attempt_id id,
-                    const redis::detail::script_answer& answer);
+    void note_place(std::size_t index, redis::detail::attempt_id id);
     void publish();
     void deliver(const link_pointer& line, const std::string& text);
     world_time delay(std::size_t index);
-    [[nodiscard]] std::size_t lock_of(const sent_command& what) const;
+    [[nodiscard]] static std::vector<redis::detail::attempt_id> attempts_of(
+        const sent_command& what);
+
+    // Progress.
+    [[nodiscard]] redis::detail::lock_id object_of(std::size_t index,
+                                                   redis::detail::attempt_id id) const;
+    void note_deadline(std::size_t index, std::string_view text);
+    void note_deadline(std::size_t index, redis::detail::lock_id object,
+                       const redis::detail::script_answer& answer);
+    void note_deadlines(std::size_t index, const sent_command& what,
+                        const std::vector<redis::detail::script_answer>& answers);
     void check_nudge(std::size_t index, const sent_command& what);
+    [[nodiscard]] std::vector<std::string> waiters_of(std::size_t lock) const;
+    [[nodiscard]] bool listens(std::size_t lock, const std::string& waiter) const;
+    [[nodiscard]] bool can_progress(std::size_t lock) const;
+    [[nodiscard]] bool has_expired_contribution(std::size_t lock) const;
+    void watch();
+    void watch_lock(std::size_t lock);
+    bool asks(std::size_t lock, world_time since);
+    [[nodiscard]] bool is_known(std::size_t lock, attempt_name who) const;
+    void watch_waiters(std::size_t index);
 
     // Faults.
     void strike(fault what, std::size_t victim);
@@ -299,6 +332,7 @@ private:
     world_time now_ = 0;
     std::uint64_t events_made_ = 0;
     std::priority_queue<event> events_;
+    std::vector<progress> progress_;
     std::vector<client> clients_;
     std::vector<link_pointer> links_;
     std::vector<ambush> ambushes_;
@@ -314,8 +348,9 @@ private:
     std::uint64_t nonces_ = 0;
     // Whether a machine was called since its leases were checked.
     bool touched_ = false;
-    // Whether this history has no faults.
+    // Whether this history has no faults; and whether it has none but crashes.
     bool calm_ = false;
+    bool prompt_ = false;
 };
 
 template <class... Parts>
