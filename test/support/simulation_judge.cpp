@@ -61,6 +61,8 @@ void simulation_judge::before_script(const redis_store& store, std::size_t index
 {
     lock& each = locks_[index];
     look(store, index, each.owner, each.fence, each.queue);
+    const auto* waiters = store.zset(keys_[index][1]);
+    each.tickets = waiters != nullptr ? waiters->scores : decltype(each.tickets)();
     if (each.fence != 0)
         return;
     // The lock was unused and has expired, which means that the server has forgotten it once more. A holder that the
@@ -96,7 +98,14 @@ void simulation_judge::after_script(const redis_store& store, std::size_t index,
     else if (!owner.empty())
         each.arrivals[name_of(id_of(owner))].there = true;
     for (const std::string& id : queue)
+    {
+        // A transaction may wait on its condition again, and be notified in place of a crashed waiter, in one script.
+        const auto before = each.tickets.find(id);
+        if (before != each.tickets.end() && knows.may_sleep(id_of(id)) &&
+            store.zset(keys_[index][1])->scores.at(id) != before->second)
+            each.arrivals.erase(name_of(id_of(id)));
         arrives(id);
+    }
     // A waiter on the condition has no position in the queue, not even one from before the server forgot it.
     // Under the id of a former connection, it may be found among these waiters although it is in the queue, or will
     // return there with its ticket if the server has forgotten that it was notified.

@@ -96,6 +96,7 @@ private:
         std::string owner;
         std::int64_t fence = 0;
         std::vector<std::string> queue;
+        std::map<std::string, double, std::less<>> tickets;
     };
 
     void look(const redis_store& store, std::size_t index, std::string& owner, std::int64_t& fence,
