@@ -274,8 +274,9 @@ void protocol_client::clear_timers(attempt& it)
     retries_.set(repetition::attempt, it.id, it.retry_at, never);
 }
 
-/// Schedules a nudge for the known end of the holder's lease, because the server does nothing by itself. If there are
-/// waiters of conditions, the lease of a contribution on which they may depend counts, too.
+/// Schedules a nudge for the known end of the holder's lease, because the server does nothing by itself. The end of a
+/// contribution's lease counts, too: waiters may depend on it, also transactions that the client believes to be in the
+/// queue.
 void protocol_client::arm_nudge(lock_id id, const script_answer& answer)
 {
     lock_state& lock = locks_.at(id);
@@ -295,7 +296,7 @@ void protocol_client::arm_nudge(lock_id id, const script_answer& answer)
     if (all_asleep)
         left = std::max(left, local_time(lock.options.lease));
     // The lock may be free when the contribution expires.
-    if (answer.next_expiry != 0 && (all_asleep || lock.waiters.size() > 1))
+    if (answer.next_expiry != 0)
         left =
             std::min(left, local_time(std::max<std::int64_t>(answer.next_expiry - answer.now, 0)));
     timers_.set(timer::nudge, id, lock.nudge_at, now_ + left + later + local_time(spread));
