@@ -149,15 +149,13 @@ bool simulation_world::can_progress(std::size_t lock) const
            std::stoll(deadline) <= store_.clock;
 }
 
-/// Whether a script would undo a contribution.
+/// Whether a script would undo a contribution, without ending a grant.
 bool simulation_world::has_expired_contribution(std::size_t lock) const
 {
     const auto* records = store_.zset(keys_[lock][0] + "{bound}");
-    const std::string deadline = lock_field(store_, keys_[lock][0], "deadline");
     return records != nullptr && !records->order.empty() &&
            records->order.begin()->first <= static_cast<double>(store_.clock) &&
-           (lock_field(store_, keys_[lock][0], "owner").empty() ||
-            std::stoll(deadline) <= store_.clock);
+           lock_field(store_, keys_[lock][0], "owner").empty();
 }
 
 /// Finds clients that wait longer than necessary. In a history without faults, a client that loses its lock releases it
