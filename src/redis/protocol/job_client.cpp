@@ -127,7 +127,8 @@ bool job_client::cancel(local_time now, job_request_id id)
     found->second.cancelled = true;
     if (found->second.waits && !found->second.resyncs)
         send_cancel(id);
-    return found->second.ends && found->second.ends->how == attempt_end::finished;
+    const std::optional<ending>& ends = found->second.ends;
+    return ends && ends->how == attempt_end::finished;
 }
 
 job_call_id job_client::end(local_time now, job_attempt_id id, attempt_end how, std::string error)
