@@ -152,11 +152,19 @@ public:
             BOOST_TEST(until([&] { return server_.info("rdb_bgsave_in_progress") == "0"; }));
             server_.run({"SAVE"});
         }
+        write_out();
         if (how_.what == failure::power_loss)
             std::filesystem::copy(server_.folder() / "appendonlydir", server_.folder() / "synced",
                                   std::filesystem::copy_options::recursive);
         if (how_.what == failure::failover)
             part_replica();
+    }
+
+    /// Without fsync after each command, the server keeps new commands in its memory while it synchronizes the file.
+    void write_out()
+    {
+        if (how_.persistence == everysec)
+            BOOST_TEST(until([&] { return server_.info("aof_buffer_length") == "0"; }));
     }
 
     void part_replica()
@@ -171,6 +179,7 @@ public:
 
     void strike()
     {
+        write_out();
         for (tcp_proxy* const each : {&to_holder, &to_first, &to_second, &to_newcomer})
         {
             each->refuse(true);
