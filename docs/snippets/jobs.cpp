@@ -120,7 +120,7 @@ asio::awaitable<void> work_without_pause(turnstile::job_queue<thumbnail>& jobs)
     auto job = co_await jobs.async_next();
     for (;;)
     {
-        const auto image = co_await render(job.payload());
+        co_await render(job.payload());
         auto result = co_await job.async_finish_and_next(asio::as_tuple);
         auto& [error, next] = result;
         if (error == turnstile::errc::lost)

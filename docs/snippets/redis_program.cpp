@@ -33,7 +33,7 @@ int main()
 {
     boost::asio::io_context context;
     boost::asio::co_spawn(context, ship_order(),
-                          [](std::exception_ptr error)
+                          [](const std::exception_ptr& error)
                           {
                               if (error)
                                   std::rethrow_exception(error);
