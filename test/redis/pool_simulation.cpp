@@ -48,21 +48,14 @@ BOOST_AUTO_TEST_CASE(histories)
               });
 }
 
-// Processes crash, and nothing else happens. Few sessions, because others may ask in the place of one that does not.
 BOOST_AUTO_TEST_CASE(histories_with_crashes)
 {
     script_engine scripts;
     run_seeds(30 * portion,
               [&](std::uint64_t seed)
               {
-                  simulation_options options = with_pools();
-                  options.seed = seed;
-                  options.clients = 1 + static_cast<unsigned>(seed % 3);
+                  simulation_options options = with_crashes(with_pools(), seed);
                   options.equal_leases = seed / 3 % 2 == 0;
-                  options.locks = 1 + static_cast<unsigned>(seed / 2 % 2);
-                  options.sections = 4 + static_cast<unsigned>(seed % 9);
-                  options.faults = only({fault::crash});
-                  options.most_faults = 5;
                   BOOST_TEST(find_violation(scripts, options) == "");
               });
 }

@@ -57,6 +57,15 @@ public:
         return result;
     }
 
+    /// Checks that the client sends its next command at that time, perhaps somewhat later, and that it is a nudge.
+    void expect_nudge_after(std::chrono::milliseconds span)
+    {
+        pass(span - 100ms);
+        BOOST_TEST(sent() == "");
+        pass(200ms);
+        BOOST_TEST(sent() == "nudge");
+    }
+
     /// Ends a critical section that withdraws a contribution.
     attempt_id take_back(const contribution_name& name)
     {
@@ -458,26 +467,17 @@ BOOST_AUTO_TEST_CASE(a_waiter_of_a_condition_sends_a_nudge_when_a_contribution_m
     asleep.extra = "77";
     asleep.next_expiry = asleep.now + 3'000'000;
     client.answer(asleep);
-    client.pass(2900ms);
-    BOOST_TEST(client.sent() == "");
-    client.pass(200ms);
-    BOOST_TEST(client.sent() == "nudge");
+    client.expect_nudge_after(3s);
     auto answer = client.say(driven_client::status::asleep, 0, 0s, 77);
     answer.next_expiry = answer.now + 5'000'000;
     client.answer(answer);
-    client.pass(4900ms);
-    BOOST_TEST(client.sent() == "");
-    client.pass(200ms);
-    BOOST_TEST(client.sent() == "nudge");
+    client.expect_nudge_after(5s);
     // The contribution has expired, but another client holds the lock. The release of that client
     // undoes the contribution.
     answer = client.say(driven_client::status::asleep, 0, 4s, 77);
     answer.next_expiry = answer.deadline;
     client.answer(answer);
-    client.pass(3900ms);
-    BOOST_TEST(client.sent() == "");
-    client.pass(200ms);
-    BOOST_TEST(client.sent() == "nudge");
+    client.expect_nudge_after(4s);
     // Without contributions, a waiter asks once in a lease.
     client.answer(client.say(driven_client::status::asleep, 0, 0s, 77));
     client.pass(14900ms);
@@ -492,10 +492,7 @@ BOOST_AUTO_TEST_CASE(a_waiter_of_the_queue_asks_when_a_contribution_expires)
     auto answer = client.queued(78, 15s);
     answer.next_expiry = answer.now + 3'000'000;
     client.answer(answer);
-    client.pass(2900ms);
-    BOOST_TEST(client.sent() == "");
-    client.pass(200ms);
-    BOOST_TEST(client.sent() == "nudge");
+    client.expect_nudge_after(3s);
 }
 
 // The holder may release the lock before the contribution expires, and then nobody uses the lock.
@@ -516,10 +513,7 @@ BOOST_AUTO_TEST_CASE(a_waiter_asks_when_a_contribution_expires_although_the_lock
             answer.next_expiry = asleep.next_expiry;
             client.answer(answer);
         }
-        client.pass(2900ms);
-        BOOST_TEST(client.sent() == "");
-        client.pass(200ms);
-        BOOST_TEST(client.sent() == "nudge");
+        client.expect_nudge_after(3s);
     }
 }
 

@@ -57,24 +57,17 @@ BOOST_AUTO_TEST_CASE(histories)
     BOOST_TEST_MESSAGE(runs << " histories, faults by phase:\n" << table(coverage));
 }
 
-// Processes crash, and nothing else happens. Few sessions, because others may ask in the place of one that does not.
 BOOST_AUTO_TEST_CASE(histories_with_crashes)
 {
     script_engine scripts;
     run_seeds(60 * portion,
               [&](std::uint64_t seed)
               {
-                  simulation_options options;
-                  options.seed = seed;
-                  options.clients = 1 + static_cast<unsigned>(seed % 3);
+                  simulation_options options = with_crashes({}, seed);
                   options.conditions = seed / 3 % 2 == 1;
                   options.states = seed / 6 % 2 == 1;
                   options.cohort = seed / 12 % 4 == 0 && !options.states ? 3 : 0;
                   options.equal_leases = seed / 48 % 2 == 0;
-                  options.locks = 1 + static_cast<unsigned>(seed / 2 % 2);
-                  options.sections = 4 + static_cast<unsigned>(seed % 9);
-                  options.faults = only({fault::crash});
-                  options.most_faults = 5;
                   BOOST_TEST(find_violation(scripts, options) == "");
               });
 }

@@ -77,10 +77,13 @@ void job_world::act(std::size_t index, const job_granted& what)
 void job_world::work(std::size_t index, job_attempt_id id)
 {
     const unsigned kind = dice_.below(10);
-    const world_time hold = calm_      ? chance(50) ? 2 * lease_ : span(0, 50'000)
-                                 : kind < 6 ? span(0, 50'000)
-                            : kind < 9 ? span(0, lease_ / 2)
-                                       : span(lease_, 3 * lease_);
+    world_time hold = 0;
+    if (calm_)
+        hold = chance(50) ? 2 * lease_ : span(0, 50'000);
+    else
+        hold = kind < 6   ? span(0, 50'000)
+               : kind < 9 ? span(0, lease_ / 2)
+                          : span(lease_, 3 * lease_);
     if (chance(20))
         later(index, span(0, hold),
               [this, index, id]

@@ -121,6 +121,10 @@ struct simulation_options
     bool log = false;
 };
 
+/// Processes crash, and nothing else happens. There are few sessions, because others may ask in the place of one that
+/// does not.
+[[nodiscard]] simulation_options with_crashes(simulation_options options, std::uint64_t seed);
+
 struct simulation_result
 {
     /// The broken promise; empty if there is none.

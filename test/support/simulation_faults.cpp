@@ -43,6 +43,17 @@ fault_set only(std::initializer_list<fault> faults) noexcept
     return result;
 }
 
+simulation_options with_crashes(simulation_options options, std::uint64_t seed)
+{
+    options.seed = seed;
+    options.clients = 1 + static_cast<unsigned>(seed % 3);
+    options.locks = 1 + static_cast<unsigned>(seed / 2 % 2);
+    options.sections = 4 + static_cast<unsigned>(seed % 9);
+    options.faults = only({fault::crash});
+    options.most_faults = 5;
+    return options;
+}
+
 fault simulation_world::random_fault()
 {
     const unsigned sum = std::accumulate(options_.faults.begin(), options_.faults.end(), 0U);

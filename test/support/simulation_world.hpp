@@ -155,7 +155,7 @@ private:
         std::map<redis::detail::attempt_id, world_time> unknown_since;
     };
 
-    /// What the clients wait for at one lock; -1: nothing.
+    /// Progress at one lock that the clients wait for. A time of -1: there is none.
     struct progress
     {
         // Since when a script could grant the lock to a waiter; and undo a contribution.

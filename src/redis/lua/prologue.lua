@@ -438,8 +438,10 @@ end
 -- Returns the time at which the next contribution can be undone. One that has expired is undone when the lock is free:
 -- at the deadline of the holder, at the latest.
 local function next_expiry(s)
-  local over, next = s.grace and 2 or s.now, redis.call('ZRANGE', s.pending, 0, 0, 'WITHSCORES')[2]
+  local next = redis.call('ZRANGE', s.pending, 0, 0, 'WITHSCORES')[2]
   if not next then return '0' end
+  -- As in process_pending, if the lock were free.
+  local over = s.grace and 2 or s.now
   local waits = s.holder ~= '' and next + 0 <= over
   if waits then
     local later = redis.call('ZRANGEBYSCORE', s.pending, format('%d', over + 1), '+inf', 'LIMIT', 0, 1)[1]

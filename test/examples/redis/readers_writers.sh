@@ -57,10 +57,14 @@ run readers_writers --redis "$redis_url" --readers 100 --writers 60 --processes 
 expect_good_end 2 320
 expect_kills
 
-# A process is stopped for two leases while its reader is in the room. Then it continues, and the reader
-# repeats that turn. The first process has the reader.
+# A process is stopped while its reader is in the room, until the lease of the reader has ended and the writer has been in
+# the room. Then the process continues, and the reader repeats that turn.
 log=$(mktemp)
 command_line='readers_writers, of which one process stands still'
+# Whether a process is neither stopped nor at its end.
+runs() {
+  grep -qs '^State:.[RSD]' "/proc/$1/status"
+}
 stood_still=
 # If this script is paused, the program may end before one of its processes is stopped.
 for _ in 1 2 3 4 5; do
@@ -70,12 +74,14 @@ for _ in 1 2 3 4 5; do
   while [[ -z $stood_still ]] && kill -0 "$program" 2> /dev/null; do
     visit=$(cli hget room:list 'reader 1')
     [[ -n $visit ]] || continue
-    read -r reader _ <<< "$(cat "/proc/$program/task/$program/children" 2> /dev/null)"
+    read -r reader writer <<< "$(cat "/proc/$program/task/$program/children" 2> /dev/null)"
     kill -STOP "$reader" 2> /dev/null || continue
-    while grep -qs '^State:.[RSD]' "/proc/$reader/status"; do :; done
+    while runs "$reader"; do :; done
     if [[ $(cli hget room:list 'reader 1') == "$visit" ]]; then
-      sleep 1
-      stood_still=yes
+      state=$(cli --scan --pattern 'turnstile:*monitor.state:*')
+      writes=$(cli hget "$state" writes)
+      while [[ $(cli hget "$state" writes) == "$writes" ]] && runs "$writer"; do :; done
+      [[ $(cli hget "$state" writes) == "$writes" ]] || stood_still=yes
     fi
     kill -CONT "$reader" 2> /dev/null || true
   done
