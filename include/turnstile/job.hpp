@@ -93,7 +93,8 @@ struct job_counts
  * never blocks and never throws. A default-constructed or moved-from job is empty, and so is one
  * whose attempt has ended.
  *
- * A job may outlive its queue. A job of a local queue is lost then.
+ * A job may outlive its queue. A job of a local queue is lost then, but @ref lost is not triggered
+ * before the time limit.
  *
  * @tparam Queue the type of the queue, for instance @ref job_queue.
  *

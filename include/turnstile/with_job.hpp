@@ -120,8 +120,8 @@ private:
  * body returned, the error of finishing the job.
  * @par Per-Operation Cancellation
  * All types. Before the job is granted, the wait is aborted; afterwards, the cancellation is
- * forwarded to the body. If the attempt is lost, the body receives a terminal cancellation and is
- * awaited to its end. For this, the section uses the slot of job::lost() while the body runs.
+ * forwarded to the body. If job::lost() is triggered, the body receives a terminal cancellation and
+ * is awaited to its end. For this, the section uses that slot while the body runs.
  * @par Thread safety
  * As with the queue. If the job can be lost, because of a lease or a time limit, the executor of the
  * handler has to be a strand if several threads run it; see @ref with_lock.

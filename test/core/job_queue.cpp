@@ -307,6 +307,23 @@ BOOST_AUTO_TEST_CASE(a_worker_whose_executor_has_no_context_may_have_a_time_limi
     }
 }
 
+BOOST_AUTO_TEST_CASE(the_time_limit_of_a_job_is_reported_even_if_its_queue_is_destroyed)
+{
+    asio::io_context context;
+    std::optional<queue_type> queue(context);
+    push(*queue, "a", push_options().timeout(1ms));
+    job_type job;
+    queue->async_next([&](const error_code&, job_type next) { job = std::move(next); });
+    while (!job)
+        context.run_one();
+    bool is_lost = false;
+    job.lost().assign([&](asio::cancellation_type) { is_lost = true; });
+    queue.reset();
+    while (!is_lost)
+        context.run_one();
+    BOOST_TEST(!job.valid());
+}
+
 BOOST_AUTO_TEST_CASE(a_delayed_job_may_outlive_the_context_of_its_queue)
 {
     auto context = std::make_unique<asio::io_context>();

@@ -305,8 +305,11 @@ private:
                 [weak = std::weak_ptr(attempt_)](const error_code& error, std::cv_status /*status*/)
                 {
                     const auto self = error ? nullptr : weak.lock();
-                    if (self && !self->state->fail(self->token, job_failure::timed_out))
-                        self->lost.emit(boost::asio::cancellation_type::terminal);
+                    if (!self)
+                        return;
+                    // Fails if the queue has been destroyed.
+                    (void)self->state->fail(self->token, job_failure::timed_out);
+                    self->lost.emit(boost::asio::cancellation_type::terminal);
                 }));
     }
 
