@@ -70,11 +70,15 @@ public:
         return result_;
     }
 
-    /// The signal of which a shell has to know that it ended the command, if any.
+    /// The signal by which this process has to end, if any.
     [[nodiscard]] int signal() const noexcept
     {
-        const int ended = program_ && !is_lost_ ? program_->signal() : 0;
-        return interrupted_ != 0 ? interrupted_ : ended;
+        if (interrupted_ != 0 || !program_ || is_lost_)
+            return interrupted_;
+        // A shell ends a script at Ctrl-C only if a signal has ended the command.
+        const int ended = program_->signal();
+        return ended == SIGINT || ended == SIGTERM || ended == SIGHUP || ended == SIGQUIT ? ended
+                                                                                          : 0;
     }
 
 private:
@@ -280,8 +284,7 @@ int run(const redis::config& settings, const run_options& options)
         status = all.run();
         signal = all.signal();
     }
-    // A shell ends a script at Ctrl-C only if a signal has ended the command.
-    if (signal == SIGINT || signal == SIGTERM || signal == SIGHUP || signal == SIGQUIT)
+    if (signal != 0)
         end_by(signal);
     return status;
 }

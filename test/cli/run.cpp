@@ -179,7 +179,7 @@ BOOST_AUTO_TEST_CASE(a_signal_ends_the_wait_for_the_lock)
     const auto held = holder.lock("job");
     BOOST_TEST(held->result() == "held");
     const lock_view lock(server, "job");
-    for (const int signal : {SIGTERM, SIGINT, SIGHUP})
+    for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2})
     {
         cli_process run(server.url(), shell("echo runs"));
         BOOST_TEST(until([&] { return lock.queued() == 1; }));
