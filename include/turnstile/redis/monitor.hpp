@@ -84,7 +84,9 @@ namespace turnstile::redis {
  * running section still commits.
  *
  * @tparam T the type of the state: described by Boost.Describe, default-constructible and copyable. Its
- * members are numbers, `bool`, enumerations, strings, optionals, containers, and structs of these.
+ * members are numbers except `long double`, `bool`, enumerations, strings, `std::optional`,
+ * `std::vector`, `std::array`, `std::deque`, `std::list`, `std::map` with `std::string` as its key, and
+ * structs of these.
  *
  * @par Thread safety
  * Distinct objects: Safe. Shared objects: Safe, except for construction and destruction. If several threads run

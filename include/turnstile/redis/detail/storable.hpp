@@ -125,8 +125,8 @@ consteval void expect_storable()
         storable<T>,
         "The type cannot be stored. Describe a struct, and each of its base classes, with "
         "BOOST_DESCRIBE_STRUCT or BOOST_DESCRIBE_CLASS. Otherwise take bool, an integer, "
-        "float, double, an enumeration, std::string, std::optional, std::vector, "
-        "std::array, or std::map with std::string as its key.");
+        "float, double, an enumeration, std::string, std::optional, std::vector, std::array, "
+        "std::deque, std::list, or std::map with std::string as its key.");
 }
 
 // --- descriptions by Boost.Describe ---------------------------------------------------------
