@@ -216,10 +216,9 @@ private:
         local_time renew_at = never;
         /// When the client asks the server to do what is due.
         local_time ask_at = never;
-        /// The latest due time that the server has named. If the answer to a renewal names one that is not later, the
-        /// client asks again. `asked_for` is its value when the renewal in flight was sent.
+        /// The due time that the server has named last, until the client has asked for it; otherwise 0. The server
+        /// relies on no earlier one.
         server_time due_at = 0;
-        server_time asked_for = 0;
         bool renewing = false;
         /// The progress that has to be sent, and that of the renewal in flight.
         std::map<job_attempt_id, std::string> progress;
@@ -231,6 +230,13 @@ private:
             renewing = false;
             progress.merge(reported);
             reported.clear();
+        }
+
+        /// Others ask, or nothing is due.
+        void forget_ask()
+        {
+            ask_at = never;
+            due_at = 0;
         }
     };
 
@@ -325,10 +331,7 @@ private:
     void forget_if_unused(job_queue_id id);
     [[nodiscard]] static std::vector<std::string> arguments_of(const ending& what);
     [[nodiscard]] ending ending_of(job_attempt_id id, attempt_end how, std::string error = {});
-    [[nodiscard]] static bool has_to_ask(const queue_state& queue)
-    {
-        return queue.ask_at != never || queue.asked_for != 0;
-    }
+    [[nodiscard]] static bool has_to_ask(const queue_state& queue) { return queue.due_at != 0; }
 
     void send(job_operation op, job_queue_id queue, std::uint64_t subject,
               std::vector<std::string> arguments, std::vector<std::uint64_t> others = {});

@@ -150,11 +150,13 @@ void job_client::on_renewal(const unanswered_command& sent, const std::vector<st
     queue.renewing = false;
     queue.reported.clear();
     const std::int64_t now = job_number(job_word(answer[0], 1));
-    // The server relies on this session to ask at each time that it has named. The renewal came too early for some of
-    // them if the earliest one has changed, if it was sent for the leases, or if the server's clock was set back.
+    // The renewal came too early if it was sent for the leases, or if the server's clock was set back. Otherwise the
+    // server has named the next due time to other sessions.
     const server_time due = job_number(job_word(answer[0], 2));
-    if (const server_time latest = std::exchange(queue.asked_for, 0); due != 0 && due <= latest)
+    if (due != 0 && due <= queue.due_at)
         schedule_ask(queue, now, due);
+    else
+        queue.forget_ask();
     forget_if_unused(sent.queue);
     if (const job_result result = result_of(job_word(answer[0], 0)); result != job_result::ok)
         return end_waiting(sent.queue, result);
@@ -300,13 +302,12 @@ void job_client::renewal_refused(job_queue_id id, std::string_view text)
         end_waiting(id, refusal_of(text, false), text);
     if (!is_temporary && queue.attempts.empty())
     {
-        queue.asked_for = 0;
+        queue.forget_ask();
         return forget_if_unused(id);
     }
     // Nothing else reminds the client of what is due.
-    local_time& again = queue.asked_for != 0 ? queue.ask_at : queue.renew_at;
-    again = now_ + retry_interval;
-    set_timer(queue, again);
+    queue.renew_at = now_ + retry_interval;
+    set_timer(queue, queue.renew_at);
 }
 
 }  // namespace turnstile::redis::detail

@@ -145,8 +145,6 @@ void job_client::send_renewal(job_queue_id id, const std::vector<job_attempt_id>
 {
     queue_state& queue = queues_.at(id);
     queue.renewing = true;
-    queue.ask_at = never;
-    queue.asked_for = std::max(queue.asked_for, std::exchange(queue.due_at, 0));
     std::vector<std::string> arguments{std::to_string(queue.options.lease.count())};
     for (const job_attempt_id each : renewed)
     {

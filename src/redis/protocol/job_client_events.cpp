@@ -191,8 +191,8 @@ void job_client::tick(local_time now)
 void job_client::schedule_ask(queue_state& queue, server_time shown, server_time due)
 {
     const auto left = local_time(std::max<std::int64_t>(due - shown, 0));
-    queue.ask_at = std::min(queue.ask_at, now_ + left + std::chrono::milliseconds(1));
-    queue.due_at = std::max(queue.due_at, due);
+    queue.ask_at = now_ + left + std::chrono::milliseconds(1);
+    queue.due_at = due;
     set_timer(queue, queue.ask_at);
 }
 
