@@ -728,6 +728,33 @@ BOOST_AUTO_TEST_CASE(a_job_that_is_granted_to_a_refused_request_is_returned)
     BOOST_TEST(commands[0].arguments.at(2) == "r");
 }
 
+// The server still had the worker in the queue, although the client has forgotten the queue.
+BOOST_AUTO_TEST_CASE(a_job_that_is_granted_in_a_forgotten_queue_is_returned)
+{
+    connect();
+    const job_request_id request = next();
+    refuse("NOPERM no");
+    machine.close_queue(queue);
+    receive("job q dropped " + clock());
+    receive("job q grant " + clock() + ' ' + clock(15s) + ' ' + attempt(request));
+    BOOST_TEST_REQUIRE(sent() == "end");
+    BOOST_TEST(commands[0].key == "q");
+    BOOST_TEST(commands[0].arguments.at(1) == attempt(request));
+    BOOST_TEST(commands[0].arguments.at(2) == "r");
+    // A queue that is opened meanwhile has its own lease.
+    queue = machine.open_queue({"q", 5000ms, 50ms});
+    next();
+    BOOST_TEST(commands.at(1).arguments.at(1).ends_with("/5000"));
+    answer({"ok " + clock() + " 0"});
+    refuse("NOPERM no");
+    machine.close_queue(queue);
+    // The client forgets it again.
+    receive("job q dropped " + clock());
+    receive("job q due " + clock() + ' ' + clock());
+    BOOST_TEST(!machine.next_tick());
+    BOOST_TEST(machine.is_idle());
+}
+
 // The lease may still be renewed in time.
 BOOST_AUTO_TEST_CASE(a_refused_renewal_is_repeated)
 {

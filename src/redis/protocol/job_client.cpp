@@ -37,10 +37,10 @@ job_queue_id job_client::open_queue(job_queue_options options)
     const auto [found, is_new] = ids_.try_emplace(options.key, last_ + 1);
     queue_state& queue = queues_[found->second];
     ++queue.users;
+    queue.options = std::move(options);
     if (is_new)
     {
         ++last_;
-        queue.options = std::move(options);
         queue.clock = clock_bound(drift_);
     }
     return found->second;

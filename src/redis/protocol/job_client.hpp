@@ -149,7 +149,7 @@ class job_client
 public:
     job_client(std::uint64_t nonce, std::string wake_prefix, std::int64_t drift);
 
-    /// Registers a queue. Queues with the same key have the same id, and the options of the first one.
+    /// Registers a queue. Queues with the same key have the same id, and the options of the last one.
     [[nodiscard]] job_queue_id open_queue(job_queue_options options);
 
     /// Reverts one open_queue(). After the last one, the client forgets the queue as soon as its last request, attempt

@@ -96,6 +96,13 @@ void job_client::received(local_time now, std::string_view text)
     const std::string_view what = split_job_word(text);
     const std::int64_t shown = job_number(split_job_word(text));
     const auto found = ids_.find(key);
+    if (found == ids_.end() && what == "grant")
+    {
+        // The request has failed, and the queue was closed, but the server still had the worker in the queue.
+        const job_queue_id id = open_queue({.key = std::string(key)});
+        on_grant(id, shown, text);
+        return close_queue(id);
+    }
     if (found == ids_.end())
         return;
     queue_state& queue = queues_.at(found->second);
