@@ -29,6 +29,7 @@
 #include <boost/asio/this_coro.hpp>
 #include <boost/test/unit_test.hpp>
 #include <chrono>
+#include <concepts>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -38,6 +39,7 @@
 #include <support/print.hpp>
 #include <turnstile/concepts.hpp>
 #include <turnstile/error.hpp>
+#include <utility>
 
 namespace turnstile::test {
 
@@ -53,6 +55,9 @@ struct condition_test : backend_test<Provider>
 
     static_assert(awaitable_condition<condition_type>);
     static_assert(!Provider::survives_restart || mutex_type::is_leased);
+    // An operation that is kept is started from a copy.
+    static_assert(std::copy_constructible<decltype(std::declval<condition_type&>().async_wait(
+                      std::declval<guard_type&>()))>);
 
     /// Waits on the condition, records the name, lets others run, and releases the lock.
     auto sleep(char name)

@@ -12,6 +12,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -20,6 +21,7 @@
 #include <turnstile/lock_guard.hpp>
 #include <turnstile/owner_token.hpp>
 #include <turnstile/redis/detail/grant.hpp>
+#include <turnstile/redis/detail/initiation.hpp>
 #include <turnstile/redis/detail/inspection.hpp>
 #include <turnstile/redis/detail/mapped_handler.hpp>
 #include <turnstile/redis/lock_status.hpp>
@@ -387,8 +389,9 @@ public:
                   boost::asio::deferred_t>
     auto async_leave(owner_token owner, CompletionToken&& token = {})
     {
-        return boost::asio::async_initiate<CompletionToken, void(error_code)>(initiate_leave(*this),
-                                                                              token, owner);
+        return boost::asio::async_initiate<CompletionToken, void(error_code)>(
+            detail::initiation(lock_), token, &detail::start_leave, detail::without_result(),
+            owner);
     }
 
     /**
@@ -417,7 +420,7 @@ public:
     auto async_inspect(CompletionToken&& token = {})
     {
         return boost::asio::async_initiate<CompletionToken, void(error_code, lock_status)>(
-            detail::initiate_inspect(lock_), token);
+            detail::initiation(lock_), token, &detail::start_inspect, std::identity());
     }
 
     /**
@@ -448,7 +451,8 @@ public:
     auto async_break(CompletionToken&& token = {})
     {
         return boost::asio::async_initiate<CompletionToken, void(error_code, std::size_t)>(
-            detail::initiate_break(lock_), token, std::optional<std::uint64_t>());
+            detail::initiation(lock_), token, &detail::start_break, detail::to_size(),
+            std::nullopt);
     }
 
     /// Like @ref async_break, but removes only the holder with this lock_holder::fencing_token. A later
@@ -460,7 +464,8 @@ public:
     auto async_break(std::uint64_t fencing_token, CompletionToken&& token = {})
     {
         return boost::asio::async_initiate<CompletionToken, void(error_code, std::size_t)>(
-            detail::initiate_break(lock_), token, std::optional<std::uint64_t>(fencing_token));
+            detail::initiation(lock_), token, &detail::start_break, detail::to_size(),
+            fencing_token);
     }
 
 private:
@@ -499,59 +504,11 @@ private:
         }
     };
 
-    class initiate_lock
-    {
-    public:
-        using executor_type = boost::asio::any_io_executor;
-
-        explicit initiate_lock(const async_mutex& mutex) noexcept
-            : mutex_(&mutex)
-        {
-        }
-
-        [[nodiscard]] executor_type get_executor() const noexcept { return mutex_->get_executor(); }
-
-        template <class Handler, class Map>
-        void operator()(Handler&& handler, detail::time_limit limit, Map map) const
-        {
-            detail::start_lock(mutex_->lock_, limit,
-                               {detail::mapped_handler<std::decay_t<Handler>, Map>(
-                                    std::forward<Handler>(handler), map),
-                                get_executor()});
-        }
-
-    private:
-        const async_mutex* mutex_;
-    };
-
-    class initiate_leave
-    {
-    public:
-        using executor_type = boost::asio::any_io_executor;
-
-        explicit initiate_leave(const async_mutex& mutex) noexcept
-            : mutex_(&mutex)
-        {
-        }
-
-        [[nodiscard]] executor_type get_executor() const noexcept { return mutex_->get_executor(); }
-
-        template <class Handler>
-        void operator()(Handler&& handler, owner_token owner) const
-        {
-            detail::start_leave(mutex_->lock_, owner,
-                                {std::forward<Handler>(handler), get_executor()});
-        }
-
-    private:
-        const async_mutex* mutex_;
-    };
-
     template <class Result, class Map, class CompletionToken>
     auto initiate(detail::time_limit limit, Map map, CompletionToken&& token)
     {
         return boost::asio::async_initiate<CompletionToken, void(error_code, Result)>(
-            initiate_lock(*this), token, limit, map);
+            detail::initiation(lock_), token, &detail::start_lock, map, limit);
     }
 
     grant_type adopt(owner_token owner);

@@ -11,6 +11,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -18,6 +19,7 @@
 #include <turnstile/lock_guard.hpp>
 #include <turnstile/permit.hpp>
 #include <turnstile/redis/async_mutex.hpp>
+#include <turnstile/redis/detail/grant.hpp>
 #include <turnstile/redis/detail/initiation.hpp>
 #include <turnstile/redis/detail/inspection.hpp>
 #include <turnstile/redis/detail/mapped_handler.hpp>
@@ -273,8 +275,9 @@ public:
                   boost::asio::deferred_t>
     auto async_take(std::ptrdiff_t units, CompletionToken&& token = {})
     {
-        return boost::asio::async_initiate<CompletionToken, void(error_code)>(initiate_take(pool_),
-                                                                              token, units);
+        return boost::asio::async_initiate<CompletionToken, void(error_code)>(
+            detail::initiation(pool_), token, &detail::start_acquire, detail::without_result(),
+            detail::time_limit(), units, true);
     }
 
     /// Waits for one unit and takes it permanently; see the other overload. Completion signature
@@ -312,8 +315,8 @@ public:
                   boost::asio::deferred_t>
     auto async_release(std::ptrdiff_t units, CompletionToken&& token = {})
     {
-        return boost::asio::async_initiate<CompletionToken, void(error_code)>(initiate_add(pool_),
-                                                                              token, units);
+        return boost::asio::async_initiate<CompletionToken, void(error_code)>(
+            detail::initiation(pool_), token, &detail::start_add, detail::without_result(), units);
     }
 
     /// Adds one unit; see the other overload. Completion signature `void(error_code)`.
@@ -359,7 +362,8 @@ public:
     auto async_set_capacity(std::ptrdiff_t capacity, CompletionToken&& token = {})
     {
         return boost::asio::async_initiate<CompletionToken, void(error_code)>(
-            initiate_resize(pool_), token, capacity);
+            detail::initiation(pool_), token, &detail::start_resize, detail::without_result(),
+            capacity);
     }
 
     /**
@@ -379,7 +383,7 @@ public:
     auto async_create(CompletionToken&& token = {})
     {
         return boost::asio::async_initiate<CompletionToken, void(error_code, bool)>(
-            initiate_create(pool_), token);
+            detail::initiation(pool_), token, &detail::start_create, to_bool());
     }
 
     /**
@@ -403,7 +407,7 @@ public:
     auto async_available(CompletionToken&& token = {})
     {
         return boost::asio::async_initiate<CompletionToken, void(error_code, std::ptrdiff_t)>(
-            initiate_value(pool_), token);
+            detail::initiation(pool_), token, &detail::start_read, to_number());
     }
 
     /**
@@ -432,7 +436,7 @@ public:
     auto async_inspect(CompletionToken&& token = {})
     {
         return boost::asio::async_initiate<CompletionToken, void(error_code, lock_status)>(
-            detail::initiate_inspect(pool_), token);
+            detail::initiation(pool_), token, &detail::start_inspect, std::identity());
     }
 
     /**
@@ -464,7 +468,8 @@ public:
     auto async_break(CompletionToken&& token = {})
     {
         return boost::asio::async_initiate<CompletionToken, void(error_code, std::size_t)>(
-            detail::initiate_break(pool_), token, std::optional<std::uint64_t>());
+            detail::initiation(pool_), token, &detail::start_break, detail::to_size(),
+            std::nullopt);
     }
 
     /// Like @ref async_break, but removes only the holder with this lock_holder::fencing_token. Later holders keep
@@ -474,7 +479,8 @@ public:
     auto async_break(std::uint64_t fencing_token, CompletionToken&& token = {})
     {
         return boost::asio::async_initiate<CompletionToken, void(error_code, std::size_t)>(
-            detail::initiate_break(pool_), token, std::optional<std::uint64_t>(fencing_token));
+            detail::initiation(pool_), token, &detail::start_break, detail::to_size(),
+            fencing_token);
     }
 
 private:
@@ -516,77 +522,11 @@ private:
         }
     };
 
-    struct initiate_take : detail::initiation
-    {
-        using initiation::initiation;
-
-        template <class Handler>
-        void operator()(Handler&& handler, std::ptrdiff_t units) const
-        {
-            detail::start_acquire(
-                this->pool(), detail::time_limit(), units, true,
-                {detail::resultless_handler<std::decay_t<Handler>>(std::forward<Handler>(handler)),
-                 this->get_executor()});
-        }
-    };
-
-    struct initiate_add : detail::initiation
-    {
-        using initiation::initiation;
-
-        template <class Handler>
-        void operator()(Handler&& handler, std::ptrdiff_t units) const
-        {
-            detail::start_add(this->pool(), units,
-                              {std::forward<Handler>(handler), this->get_executor()});
-        }
-    };
-
-    struct initiate_resize : detail::initiation
-    {
-        using initiation::initiation;
-
-        template <class Handler>
-        void operator()(Handler&& handler, std::ptrdiff_t capacity) const
-        {
-            detail::start_resize(this->pool(), capacity,
-                                 {std::forward<Handler>(handler), this->get_executor()});
-        }
-    };
-
-    struct initiate_create : detail::initiation
-    {
-        using initiation::initiation;
-
-        template <class Handler>
-        void operator()(Handler&& handler) const
-        {
-            detail::start_create(this->pool(),
-                                 {detail::mapped_handler<std::decay_t<Handler>, to_bool>(
-                                      std::forward<Handler>(handler), to_bool()),
-                                  this->get_executor()});
-        }
-    };
-
-    struct initiate_value : detail::initiation
-    {
-        using initiation::initiation;
-
-        template <class Handler>
-        void operator()(Handler&& handler) const
-        {
-            detail::start_read(this->pool(),
-                               {detail::mapped_handler<std::decay_t<Handler>, to_number>(
-                                    std::forward<Handler>(handler), to_number()),
-                                this->get_executor()});
-        }
-    };
-
     template <class Result, class Map, class CompletionToken>
     auto initiate(detail::time_limit limit, std::ptrdiff_t units, Map map, CompletionToken&& token)
     {
         return boost::asio::async_initiate<CompletionToken, void(error_code, Result)>(
-            detail::initiate_acquire(pool_), token, limit, units, map);
+            detail::initiation(pool_), token, &detail::start_acquire, map, limit, units, false);
     }
 
     std::shared_ptr<detail::lock_handle> pool_;

@@ -14,6 +14,9 @@
 #include <string>
 #include <string_view>
 #include <turnstile/redis/detail/gate.hpp>
+#include <turnstile/redis/detail/grant.hpp>
+#include <turnstile/redis/detail/initiation.hpp>
+#include <turnstile/redis/detail/mapped_handler.hpp>
 #include <turnstile/redis/session.hpp>
 
 namespace turnstile::redis {
@@ -121,7 +124,8 @@ public:
     auto async_arrive_and_wait(CompletionToken&& token = {})
     {
         return boost::asio::async_initiate<CompletionToken, void(error_code)>(
-            detail::initiate_gate_call(gate_, detail::gate_call::meet), token);
+            detail::initiation(gate_), token, &detail::start_gate_call, detail::without_result(),
+            detail::gate_call::meet, 1, detail::time_limit());
     }
 
     /**
@@ -150,7 +154,8 @@ public:
     auto async_arrive_and_drop(CompletionToken&& token = {})
     {
         return boost::asio::async_initiate<CompletionToken, void(error_code)>(
-            detail::initiate_gate_call(gate_, detail::gate_call::drop), token);
+            detail::initiation(gate_), token, &detail::start_gate_call, detail::without_result(),
+            detail::gate_call::drop, 1, detail::time_limit());
     }
 
 private:

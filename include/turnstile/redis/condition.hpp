@@ -11,6 +11,7 @@
 #include <chrono>
 #include <concepts>
 #include <condition_variable>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -18,8 +19,10 @@
 #include <turnstile/detail/predicate_wait.hpp>
 #include <turnstile/detail/start_operation.hpp>
 #include <turnstile/detail/stored_callable.hpp>
+#include <turnstile/error.hpp>
 #include <turnstile/redis/async_mutex.hpp>
 #include <turnstile/redis/detail/grant.hpp>
+#include <turnstile/redis/detail/initiation.hpp>
 #include <turnstile/redis/detail/mapped_handler.hpp>
 #include <type_traits>
 #include <utility>
@@ -54,16 +57,6 @@ private:
     Guard* guard_;
 };
 
-/// Starts a wait. The handler `void(error_code, std::cv_status)` runs when the guard holds the lock again.
-template <class Guard, class Handler>
-void wait_with(const std::shared_ptr<condition_handle>& condition, Guard& guard, time_limit limit,
-               Handler handler)
-{
-    using mapped_type = mapped_handler<Handler, return_to<Guard>>;
-    start_wait(condition, turnstile::detail::guard_access::grant(guard), limit,
-               {mapped_type(std::move(handler), return_to<Guard>(guard)), executor_of(*condition)});
-}
-
 /// One wait inside a wait for a predicate, see turnstile::detail::predicate_wait.
 template <class Guard, bool Timed>
 class remote_wait
@@ -91,7 +84,9 @@ public:
         const auto condition = condition_;
         auto& guard = *guard_;
         const auto limit = limit_ ? to_time_limit(*limit_) : time_limit();
-        wait_with(condition, guard, limit, std::move(self));
+        const initiation begin(condition);
+        begin(std::move(self), &start_wait, return_to(guard),
+              std::ref(turnstile::detail::guard_access::grant(guard)), limit, section_changes());
     }
 
 private:
@@ -221,8 +216,11 @@ public:
         requires(!std::predicate<std::decay_t<CompletionToken>&>)
     auto async_wait(guard_type& guard, CompletionToken&& token = {})
     {
-        return boost::asio::async_initiate<CompletionToken, void(error_code)>(initiate_wait(*this),
-                                                                              token, &guard);
+        return boost::asio::async_initiate<CompletionToken, void(error_code)>(
+            detail::initiation(condition_), token, &start_wait,
+            [held = detail::return_to(guard)](const error_code& error, detail::grant granted)
+            { (void)held(error, std::move(granted)); },
+            std::ref(turnstile::detail::guard_access::grant(guard)), detail::time_limit());
     }
 
     /**
@@ -262,8 +260,7 @@ public:
     auto async_wait_for(guard_type& guard, const std::chrono::duration<Rep, Period>& duration,
                         CompletionToken&& token = {})
     {
-        return boost::asio::async_initiate<CompletionToken, void(error_code, std::cv_status)>(
-            initiate_timed_wait(*this), token, &guard, detail::to_time_limit(duration));
+        return wait(guard, detail::to_time_limit(duration), std::forward<CompletionToken>(token));
     }
 
     /// Like @ref async_wait_for, but until a time point of any clock, which is converted at the call.
@@ -275,8 +272,7 @@ public:
                           const std::chrono::time_point<Clock, Duration>& deadline,
                           CompletionToken&& token = {})
     {
-        return boost::asio::async_initiate<CompletionToken, void(error_code, std::cv_status)>(
-            initiate_timed_wait(*this), token, &guard, detail::to_time_limit(deadline));
+        return wait(guard, detail::to_time_limit(deadline), std::forward<CompletionToken>(token));
     }
 
     /**
@@ -340,7 +336,8 @@ public:
     auto async_notify_one(CompletionToken&& token = {})
     {
         return boost::asio::async_initiate<CompletionToken, void(error_code)>(
-            initiate_signal(*this), token, false);
+            detail::initiation(condition_), token, &detail::start_notify, detail::without_result(),
+            false);
     }
 
     /**
@@ -358,7 +355,8 @@ public:
     auto async_notify_all(CompletionToken&& token = {})
     {
         return boost::asio::async_initiate<CompletionToken, void(error_code)>(
-            initiate_signal(*this), token, true);
+            detail::initiation(condition_), token, &detail::start_notify, detail::without_result(),
+            true);
     }
 
     /// Notifies the first waiter in the background. Errors and the end of the session are ignored.
@@ -368,63 +366,20 @@ public:
     void notify_all() noexcept { detail::notify(condition_, true); }
 
 private:
-    class initiation
+    static void start_wait(const std::shared_ptr<detail::condition_handle>& condition,
+                           detail::grant& owned, detail::time_limit limit,
+                           detail::lock_handler handler)
     {
-    public:
-        using executor_type = boost::asio::any_io_executor;
+        detail::start_wait(condition, owned, limit, {}, std::move(handler));
+    }
 
-        explicit initiation(const condition& owner) noexcept
-            : condition_(&owner.condition_)
-        {
-        }
-
-        [[nodiscard]] executor_type get_executor() const noexcept
-        {
-            return detail::executor_of(**condition_);
-        }
-
-    protected:
-        const std::shared_ptr<detail::condition_handle>* condition_;
-    };
-
-    struct initiate_wait : initiation
+    template <class CompletionToken>
+    auto wait(guard_type& guard, detail::time_limit limit, CompletionToken&& token)
     {
-        using initiation::initiation;
-
-        template <class Handler>
-        void operator()(Handler&& handler, guard_type* guard) const
-        {
-            detail::wait_with(
-                *this->condition_, *guard, detail::time_limit(),
-                detail::resultless_handler<std::decay_t<Handler>>(std::forward<Handler>(handler)));
-        }
-    };
-
-    struct initiate_timed_wait : initiation
-    {
-        using initiation::initiation;
-
-        template <class Handler>
-        void operator()(Handler&& handler, guard_type* guard, detail::time_limit limit) const
-        {
-            detail::wait_with<guard_type, std::decay_t<Handler>>(*this->condition_, *guard, limit,
-                                                                 std::forward<Handler>(handler));
-        }
-    };
-
-    struct initiate_signal : initiation
-    {
-        using initiation::initiation;
-
-        template <class Handler>
-        void operator()(Handler&& handler, bool all) const
-        {
-            detail::start_notify(
-                *this->condition_, all,
-                {detail::resultless_handler<std::decay_t<Handler>>(std::forward<Handler>(handler)),
-                 this->get_executor()});
-        }
-    };
+        return boost::asio::async_initiate<CompletionToken, void(error_code, std::cv_status)>(
+            detail::initiation(condition_), token, &start_wait, detail::return_to(guard),
+            std::ref(turnstile::detail::guard_access::grant(guard)), limit);
+    }
 
     template <bool Timed, class Predicate, class CompletionToken>
     auto wait(guard_type& guard, Predicate&& predicate,

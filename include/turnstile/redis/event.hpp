@@ -177,7 +177,7 @@ public:
     auto async_set(CompletionToken&& token = {})
     {
         return boost::asio::async_initiate<CompletionToken, void(error_code)>(
-            detail::initiate_event_change(signals_, gate_, true), token);
+            detail::initiate_event_change(signals_, gate_), token, true);
     }
 
     /// Resets the event; otherwise as @ref async_set. Completion signature `void(error_code)`.
@@ -186,7 +186,7 @@ public:
     auto async_reset(CompletionToken&& token = {})
     {
         return boost::asio::async_initiate<CompletionToken, void(error_code)>(
-            detail::initiate_event_change(signals_, gate_, false), token);
+            detail::initiate_event_change(signals_, gate_), token, false);
     }
 
     /// Reads whether the event is set. Completion signature `void(error_code, bool)`; otherwise as
@@ -204,7 +204,7 @@ private:
     auto start_limited(detail::time_limit limit, CompletionToken&& token)
     {
         return boost::asio::async_initiate<CompletionToken, void(error_code, std::cv_status)>(
-            detail::initiate_limited_event_wait(signals_, gate_), token, limit);
+            detail::initiate_event_wait(signals_, gate_), token, limit);
     }
 
     // An automatic event is a pool of signals, a manual event is a gate; the other pointer is null.

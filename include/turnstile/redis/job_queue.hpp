@@ -19,7 +19,9 @@
 #include <turnstile/error.hpp>
 #include <turnstile/job.hpp>
 #include <turnstile/push_options.hpp>
+#include <turnstile/redis/detail/initiation.hpp>
 #include <turnstile/redis/detail/job.hpp>
+#include <turnstile/redis/detail/mapped_handler.hpp>
 #include <turnstile/redis/error.hpp>
 #include <turnstile/redis/fwd.hpp>
 #include <turnstile/redis/session.hpp>
@@ -176,7 +178,8 @@ public:
         if (!error && (text.empty() || text.size() > max_payload_))
             error = turnstile::errc::invalid_payload;
         return boost::asio::async_initiate<CompletionToken, void(error_code, job_id)>(
-            detail::initiate_job_call(queue_), token, error, std::move(text), options);
+            detail::initiation(queue_), token, &detail::start_push, detail::to_job_number(), error,
+            std::move(text), options);
     }
 
     /// Adds a job with default options; see the other overload.
@@ -219,7 +222,7 @@ public:
     auto async_next(CompletionToken&& token = {})
     {
         return boost::asio::async_initiate<CompletionToken, void(error_code, job_type)>(
-            detail::initiate_next<job_type>(queue_), token);
+            detail::initiation(queue_), token, &detail::start_next, detail::to_job<job_type>());
     }
 
     /**
@@ -337,8 +340,8 @@ public:
     auto async_counts(CompletionToken&& token = {})
     {
         return boost::asio::async_initiate<CompletionToken, void(error_code, job_counts)>(
-            detail::initiate_job_call(queue_), token, error_code(),
-            std::vector<std::string>{"counts", "0", "1"}, detail::to_job_counts());
+            detail::initiation(queue_), token, &detail::start_job_call, detail::to_job_counts(),
+            error_code(), std::vector<std::string>{"counts", "0", "1"});
     }
 
     /**
@@ -376,9 +379,9 @@ public:
         }
         return boost::asio::async_initiate<CompletionToken,
                                            void(error_code, std::vector<info_type>)>(
-            detail::initiate_job_call(queue_), token, error,
-            std::vector<std::string>{names[which], std::to_string(offset), std::to_string(count)},
-            detail::to_job_list<T>{state});
+            detail::initiation(queue_), token, &detail::start_job_call,
+            detail::to_job_list<T>{state}, error,
+            std::vector<std::string>{names[which], std::to_string(offset), std::to_string(count)});
     }
 
 private:
@@ -386,15 +389,16 @@ private:
     auto manage(error_code error, std::vector<std::string> arguments, CompletionToken&& token)
     {
         return boost::asio::async_initiate<CompletionToken, void(error_code)>(
-            detail::initiate_job_call(queue_), token, error, std::move(arguments));
+            detail::initiation(queue_), token, &detail::start_job_call, detail::without_result(),
+            error, std::move(arguments));
     }
 
     template <class CompletionToken>
     auto remove(const char* what, CompletionToken&& token)
     {
         return boost::asio::async_initiate<CompletionToken, void(error_code, std::size_t)>(
-            detail::initiate_job_call(queue_), token, error_code(),
-            std::vector<std::string>{what, "0", "0"}, detail::to_job_number());
+            detail::initiation(queue_), token, &detail::start_job_call, detail::to_job_number(),
+            error_code(), std::vector<std::string>{what, "0", "0"});
     }
 
     std::size_t max_payload_;

@@ -16,6 +16,9 @@
 #include <string>
 #include <string_view>
 #include <turnstile/redis/detail/gate.hpp>
+#include <turnstile/redis/detail/grant.hpp>
+#include <turnstile/redis/detail/initiation.hpp>
+#include <turnstile/redis/detail/mapped_handler.hpp>
 #include <turnstile/redis/session.hpp>
 #include <utility>
 
@@ -115,7 +118,8 @@ public:
     auto async_wait(CompletionToken&& token = {})
     {
         return boost::asio::async_initiate<CompletionToken, void(error_code)>(
-            detail::initiate_gate_call(gate_, detail::gate_call::wait), token);
+            detail::initiation(gate_), token, &detail::start_gate_call, detail::without_result(),
+            detail::gate_call::wait, 1, detail::time_limit());
     }
 
     /**
@@ -155,8 +159,8 @@ public:
     auto async_try_wait(CompletionToken&& token = {})
     {
         return boost::asio::async_initiate<CompletionToken, void(error_code, bool)>(
-            detail::initiate_gate_call(gate_, detail::gate_call::read), token, detail::time_limit(),
-            detail::to_openness());
+            detail::initiation(gate_), token, &detail::start_gate_call, detail::to_openness(),
+            detail::gate_call::read, 1, detail::time_limit());
     }
 
     /**
@@ -188,8 +192,8 @@ public:
     auto async_count_down(std::ptrdiff_t arrivals, CompletionToken&& token = {})
     {
         return boost::asio::async_initiate<CompletionToken, void(error_code)>(
-            detail::initiate_gate_call(gate_, detail::gate_call::count_down), token,
-            static_cast<std::int64_t>(arrivals));
+            detail::initiation(gate_), token, &detail::start_gate_call, detail::without_result(),
+            detail::gate_call::count_down, arrivals, detail::time_limit());
     }
 
     /// Counts one arrival; see the other overload. Completion signature `void(error_code)`.
@@ -221,7 +225,8 @@ public:
     auto async_arrive_and_wait(CompletionToken&& token = {})
     {
         return boost::asio::async_initiate<CompletionToken, void(error_code)>(
-            detail::initiate_gate_call(gate_, detail::gate_call::arrive_and_wait), token);
+            detail::initiation(gate_), token, &detail::start_gate_call, detail::without_result(),
+            detail::gate_call::arrive_and_wait, 1, detail::time_limit());
     }
 
 private:
@@ -229,8 +234,8 @@ private:
     auto start_limited(detail::time_limit limit, CompletionToken&& token)
     {
         return boost::asio::async_initiate<CompletionToken, void(error_code, std::cv_status)>(
-            detail::initiate_gate_call(gate_, detail::gate_call::wait), token, limit,
-            detail::to_cv_status());
+            detail::initiation(gate_), token, &detail::start_gate_call, detail::to_cv_status(),
+            detail::gate_call::wait, 1, limit);
     }
 
     std::shared_ptr<detail::gate_handle> gate_;

@@ -23,6 +23,7 @@
 #include <turnstile/redis/async_mutex.hpp>
 #include <turnstile/redis/condition.hpp>
 #include <turnstile/redis/contribution.hpp>
+#include <turnstile/redis/detail/initiation.hpp>
 #include <turnstile/redis/detail/inspection.hpp>
 #include <turnstile/redis/detail/mapped_handler.hpp>
 #include <turnstile/redis/detail/proposal.hpp>
@@ -342,7 +343,7 @@ public:
     auto async_inspect(CompletionToken&& token = {})
     {
         return boost::asio::async_initiate<CompletionToken, void(error_code, lock_status)>(
-            detail::initiate_inspect(origin_->lock), token);
+            detail::initiation(origin_->lock), token, &detail::start_inspect, std::identity());
     }
 
     /**
@@ -375,7 +376,8 @@ public:
     auto async_break(CompletionToken&& token = {})
     {
         return boost::asio::async_initiate<CompletionToken, void(error_code, std::size_t)>(
-            detail::initiate_break(origin_->lock), token, std::optional<std::uint64_t>());
+            detail::initiation(origin_->lock), token, &detail::start_break, detail::to_size(),
+            std::nullopt);
     }
 
     /// Like @ref async_break, but removes only the holder with this lock_holder::fencing_token. A later holder
@@ -385,8 +387,8 @@ public:
     auto async_break(std::uint64_t fencing_token, CompletionToken&& token = {})
     {
         return boost::asio::async_initiate<CompletionToken, void(error_code, std::size_t)>(
-            detail::initiate_break(origin_->lock), token,
-            std::optional<std::uint64_t>(fencing_token));
+            detail::initiation(origin_->lock), token, &detail::start_break, detail::to_size(),
+            fencing_token);
     }
 
 private:

@@ -25,6 +25,8 @@
 #include <turnstile/redis/condition.hpp>
 #include <turnstile/redis/contribution.hpp>
 #include <turnstile/redis/detail/described.hpp>
+#include <turnstile/redis/detail/grant.hpp>
+#include <turnstile/redis/detail/initiation.hpp>
 #include <turnstile/redis/detail/section_grant.hpp>
 #include <turnstile/redis/detail/section_wait.hpp>
 #include <turnstile/redis/monitor.hpp>
@@ -248,8 +250,6 @@ private:
     /// @cond
     template <class, bool>
     friend class detail::section_wait;
-    template <class, class>
-    friend class detail::waking_handler;
     /// @endcond
 
     /// Parses the state that arrived with the grant.
@@ -294,20 +294,22 @@ private:
     void sleep(const std::shared_ptr<detail::condition_handle>& condition, detail::time_limit limit,
                detail::section_changes changes, Handler handler)
     {
-        detail::start_wait(condition, owned_->current(), limit,
-                           {detail::waking_handler<section, Handler>(*this, std::move(handler)),
-                            detail::executor_of(*condition)},
-                           std::move(changes));
+        const detail::initiation begin(condition);
+        begin(
+            std::move(handler), &detail::start_wait,
+            [this](error_code& error, detail::grant granted)
+            { return wake(error, std::move(granted)); }, std::ref(owned_->current()), limit,
+            std::move(changes));
     }
 
     /// Resumes after a wait. Without a grant, the body can only end.
-    std::pair<error_code, std::cv_status> wake(const error_code& error, detail::grant granted)
+    std::cv_status wake(error_code& error, detail::grant granted)
     {
         granted.record_delivery();
         const auto status =
             granted.is_unnotified() ? std::cv_status::timeout : std::cv_status::no_timeout;
         if (!granted)
-            return {error, status};
+            return status;
         owned_->adopt(std::move(granted));
         try
         {
@@ -317,9 +319,9 @@ private:
         {
             // A constructor of the state may throw anything.
             unreadable_ = std::current_exception();
-            return {errc::bad_state, status};
+            error = errc::bad_state;
         }
-        return {error, status};
+        return status;
     }
 
     template <bool Timed, class Predicate, class CompletionToken>

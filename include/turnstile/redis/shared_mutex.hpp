@@ -11,12 +11,14 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <turnstile/lock_guard.hpp>
 #include <turnstile/redis/async_mutex.hpp>
+#include <turnstile/redis/detail/grant.hpp>
 #include <turnstile/redis/detail/initiation.hpp>
 #include <turnstile/redis/detail/inspection.hpp>
 #include <turnstile/redis/detail/mapped_handler.hpp>
@@ -296,8 +298,10 @@ public:
                   boost::asio::deferred_t>
     auto async_upgrade(upgrade_guard_type& guard, CompletionToken&& token = {})
     {
+        detail::grant& held = turnstile::detail::guard_access::grant(guard);
         return boost::asio::async_initiate<CompletionToken, void(error_code, guard_type)>(
-            initiate_upgrade(pool_), token, &turnstile::detail::guard_access::grant(guard));
+            detail::initiation(pool_), token, &detail::start_upgrade, to_writer(held),
+            std::ref(held), writer - upgrader);
     }
 
     /**
@@ -326,7 +330,7 @@ public:
     auto async_inspect(CompletionToken&& token = {})
     {
         return boost::asio::async_initiate<CompletionToken, void(error_code, lock_status)>(
-            detail::initiate_inspect(pool_), token);
+            detail::initiation(pool_), token, &detail::start_inspect, std::identity());
     }
 
     /**
@@ -358,7 +362,8 @@ public:
     auto async_break(CompletionToken&& token = {})
     {
         return boost::asio::async_initiate<CompletionToken, void(error_code, std::size_t)>(
-            detail::initiate_break(pool_), token, std::optional<std::uint64_t>());
+            detail::initiation(pool_), token, &detail::start_break, detail::to_size(),
+            std::nullopt);
     }
 
     /// Like @ref async_break, but removes only the holder with this lock_holder::fencing_token. Later holders
@@ -368,7 +373,8 @@ public:
     auto async_break(std::uint64_t fencing_token, CompletionToken&& token = {})
     {
         return boost::asio::async_initiate<CompletionToken, void(error_code, std::size_t)>(
-            detail::initiate_break(pool_), token, std::optional<std::uint64_t>(fencing_token));
+            detail::initiation(pool_), token, &detail::start_break, detail::to_size(),
+            fencing_token);
     }
 
 private:
@@ -419,32 +425,20 @@ private:
         detail::grant* upgraded_;
     };
 
-    struct initiate_upgrade : detail::initiation
-    {
-        using initiation::initiation;
-
-        template <class Handler>
-        void operator()(Handler&& handler, detail::grant* guard) const
-        {
-            detail::start_upgrade(this->pool(), *guard, writer - upgrader,
-                                  {detail::mapped_handler<std::decay_t<Handler>, to_writer>(
-                                       std::forward<Handler>(handler), to_writer(*guard)),
-                                   this->get_executor()});
-        }
-    };
-
     template <class Guard, class CompletionToken>
     auto wait(std::int64_t mode, CompletionToken&& token)
     {
         return boost::asio::async_initiate<CompletionToken, void(error_code, Guard)>(
-            detail::initiate_acquire(pool_), token, detail::time_limit(), mode, to_guard<Guard>());
+            detail::initiation(pool_), token, &detail::start_acquire, to_guard<Guard>(),
+            detail::time_limit(), mode, false);
     }
 
     template <class Guard, class CompletionToken>
     auto try_for(detail::time_limit limit, std::int64_t mode, CompletionToken&& token)
     {
         return boost::asio::async_initiate<CompletionToken, void(error_code, std::optional<Guard>)>(
-            detail::initiate_acquire(pool_), token, limit, mode, to_optional<Guard>());
+            detail::initiation(pool_), token, &detail::start_acquire, to_optional<Guard>(), limit,
+            mode, false);
     }
 
     std::shared_ptr<detail::lock_handle> pool_;

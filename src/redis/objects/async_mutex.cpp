@@ -3,7 +3,6 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 
 #include <algorithm>
-#include <boost/asio/system_executor.hpp>
 #include <turnstile/redis/async_mutex.hpp>
 
 #include "redis/objects/lock_support.hpp"
@@ -84,9 +83,7 @@ lease_clock::time_point grant::expires_at() const noexcept
 
 boost::asio::any_io_executor grant::executor() const
 {
-    if (!held_)
-        return boost::asio::system_executor();
-    return held_->lock->core->fallback();
+    return held_ ? held_->lock->core->fallback() : system_executor();
 }
 
 bool grant::is_unnotified() const noexcept

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <boost/asio/error.hpp>
-#include <boost/asio/system_executor.hpp>
 #include <boost/throw_exception.hpp>
 #include <turnstile/redis/async_semaphore.hpp>
 #include <turnstile/redis/detail/signal.hpp>
@@ -213,7 +212,7 @@ std::uint64_t permit_grant::fencing_token() const noexcept
 boost::asio::any_io_executor permit_grant::executor() const
 {
     if (!share_ || share_->parts().empty())
-        return boost::asio::system_executor();
+        return system_executor();
     return share_->parts().front().held->lock->core->fallback();
 }
 
@@ -379,7 +378,7 @@ void start_resize(const std::shared_ptr<lock_handle>& pool, std::int64_t capacit
         start_change(pool, call_kind::resize, capacity, std::move(handler));
 }
 
-void start_notify(const std::shared_ptr<lock_handle>& signals, bool is_set, done_handler handler)
+void start_set(const std::shared_ptr<lock_handle>& signals, bool is_set, done_handler handler)
 {
     start_change(signals, call_kind::add, is_set ? 1 : 0, std::move(handler));
 }

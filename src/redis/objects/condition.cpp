@@ -30,7 +30,7 @@ error_code check_wait(const condition_handle& condition, const grant& guard) noe
 }
 
 void start_wait(const std::shared_ptr<condition_handle>& condition, grant& guard, time_limit limit,
-                lock_handler handler, section_changes changes)
+                section_changes changes, lock_handler handler)
 {
     const auto operation = std::make_shared<lock_operation>(condition->lock, limit, lock_request(),
                                                             std::move(handler));

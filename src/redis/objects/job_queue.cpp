@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <boost/asio/system_executor.hpp>
 #include <charconv>
 #include <cmath>
 #include <turnstile/redis/error.hpp>
@@ -82,6 +81,11 @@ boost::asio::cancellation_slot job_hold::lost() const noexcept
     return held_ ? held_->lost_slot() : boost::asio::cancellation_slot();
 }
 
+boost::asio::any_io_executor job_hold::executor() const
+{
+    return held_ ? held_->queue->core->fallback() : system_executor();
+}
+
 const void* job_hold::payload() const noexcept
 {
     return held_->payload.get();
@@ -152,13 +156,6 @@ boost::asio::any_io_executor executor_of(const job_queue_handle& queue) noexcept
 const std::string& name_of(const job_queue_handle& queue) noexcept
 {
     return queue.name;
-}
-
-boost::asio::any_io_executor executor_of(const std::shared_ptr<held_job>& held)
-{
-    if (held)
-        return held->queue->core->fallback();
-    return boost::asio::system_executor();
 }
 
 void start_next(const std::shared_ptr<job_queue_handle>& queue, hold_handler handler)

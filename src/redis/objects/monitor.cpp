@@ -162,17 +162,17 @@ void section_grant::set_changes(section_changes changes) noexcept
     changes_ = std::move(changes);
 }
 
-void section_grant::start_commit(done_handler handler)
+void section_grant::start_commit(section_grant& owned, done_handler handler)
 {
     const auto done = std::make_shared<completion<error_code>>(std::move(handler));
-    section_changes changes = std::move(changes_);
-    if (is_believed_lost_)
+    section_changes changes = std::move(owned.changes_);
+    if (owned.is_believed_lost_)
     {
         changes = section_changes();
         changes.has_failed = true;
     }
-    if (granted_)
-        release(granted_, done, std::move(changes));
+    if (owned.granted_)
+        release(owned.granted_, done, std::move(changes));
     else
         done->complete(turnstile::errc::empty_guard);
 }

@@ -6,17 +6,11 @@
 #define TURNSTILE_REDIS_DETAIL_GATE_HPP
 
 #include <boost/asio/any_io_executor.hpp>
-#include <boost/asio/associator.hpp>
-#include <boost/asio/error.hpp>
 #include <condition_variable>
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <turnstile/error.hpp>
 #include <turnstile/redis/detail/grant.hpp>
-#include <turnstile/redis/detail/mapped_handler.hpp>
-#include <type_traits>
-#include <utility>
 
 // Gates: events, latches and barriers. They have waiters, but no holders.
 
@@ -68,44 +62,6 @@ struct to_cv_status
 struct to_openness
 {
     bool operator()(std::int64_t number) const noexcept { return number != 0; }
-};
-
-/// Starts one kind of operation on one gate.
-class initiate_gate_call
-{
-public:
-    using executor_type = boost::asio::any_io_executor;
-
-    initiate_gate_call(const std::shared_ptr<gate_handle>& gate, gate_call what) noexcept
-        : gate_(&gate)
-        , what_(what)
-    {
-    }
-
-    [[nodiscard]] executor_type get_executor() const noexcept { return executor_of(**gate_); }
-
-    /// The handler does not receive the result.
-    template <class Handler>
-    void operator()(Handler&& handler, std::int64_t arrivals = 1) const
-    {
-        start_gate_call(*gate_, what_, arrivals, time_limit(),
-                        {resultless_handler<std::decay_t<Handler>>(std::forward<Handler>(handler)),
-                         get_executor()});
-    }
-
-    /// The handler receives the mapped result.
-    template <class Handler, class Map>
-    void operator()(Handler&& handler, time_limit limit, Map map) const
-    {
-        start_gate_call(*gate_, what_, 1, limit,
-                        {mapped_handler<std::decay_t<Handler>, Map>(std::forward<Handler>(handler),
-                                                                    std::move(map)),
-                         get_executor()});
-    }
-
-private:
-    const std::shared_ptr<gate_handle>* gate_;
-    gate_call what_;
 };
 
 }  // namespace turnstile::redis::detail

@@ -19,6 +19,8 @@
 #include <turnstile/error.hpp>
 #include <turnstile/owner_token.hpp>
 #include <turnstile/redis/detail/erased_handler.hpp>
+#include <turnstile/redis/detail/initiation.hpp>
+#include <turnstile/redis/detail/mapped_handler.hpp>
 #include <turnstile/redis/lease_clock.hpp>
 #include <utility>
 #include <vector>
@@ -55,6 +57,7 @@ public:
     [[nodiscard]] std::uint64_t number() const noexcept;
     [[nodiscard]] boost::asio::cancellation_slot lost() const noexcept;
     [[nodiscard]] lease_clock::time_point expires_at() const noexcept;
+    /// The fallback executor; the system executor if nothing is held.
     [[nodiscard]] boost::asio::any_io_executor executor() const;
 
     /// Whether the wait that led to this grant ended without a notification.
@@ -79,33 +82,10 @@ public:
     static auto async_unlock(grant& owned, CompletionToken&& token)
     {
         return boost::asio::async_initiate<CompletionToken, void(error_code)>(
-            initiate_unlock(owned), token);
+            initiation(owned), token, &grant::start_unlock, without_result());
     }
 
 private:
-    class initiate_unlock
-    {
-    public:
-        using executor_type = boost::asio::any_io_executor;
-
-        explicit initiate_unlock(grant& owned) noexcept
-            : owned_(&owned)
-        {
-        }
-
-        [[nodiscard]] executor_type get_executor() const { return owned_->executor(); }
-
-        template <class Handler>
-        void operator()(Handler&& handler) const
-        {
-            const auto executor = get_executor();
-            start_unlock(*owned_, {std::forward<Handler>(handler), executor});
-        }
-
-    private:
-        grant* owned_;
-    };
-
     static void start_unlock(grant& owned, erased_handler<void(error_code)> handler);
 
     std::shared_ptr<held_lock> held_;
@@ -218,7 +198,7 @@ struct section_changes
 /// Releases what a grant holds, waits on the condition no longer than the limit, and completes with the next grant. If
 /// this throws, the grant keeps its lock.
 void start_wait(const std::shared_ptr<condition_handle>& condition, grant& guard, time_limit limit,
-                lock_handler handler, section_changes changes = {});
+                section_changes changes, lock_handler handler);
 
 /// Notifies the first or all waiters of a condition. Without a handler, the result is ignored.
 void start_notify(const std::shared_ptr<condition_handle>& condition, bool all,

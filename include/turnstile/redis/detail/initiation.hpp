@@ -6,47 +6,46 @@
 #define TURNSTILE_REDIS_DETAIL_INITIATION_HPP
 
 #include <boost/asio/any_io_executor.hpp>
-#include <cstdint>
-#include <memory>
-#include <turnstile/redis/detail/grant.hpp>
 #include <turnstile/redis/detail/mapped_handler.hpp>
+#include <type_traits>
 #include <utility>
 
 namespace turnstile::redis::detail {
 
-/// Base of the initiations of a pool's operations.
+/// Starts an operation on a shared object of a session, or on what such an object has granted: calls a function with the
+/// object, the arguments, and the type-erased handler.
+template <class Object>
 class initiation
 {
 public:
     using executor_type = boost::asio::any_io_executor;
 
-    explicit initiation(const std::shared_ptr<lock_handle>& pool) noexcept
-        : pool_(&pool)
+    explicit initiation(Object& object) noexcept
+        : object_(&object)
     {
     }
 
-    [[nodiscard]] executor_type get_executor() const noexcept { return executor_of(**pool_); }
+    [[nodiscard]] executor_type get_executor() const
+    {
+        if constexpr (requires { object_->executor(); })
+            return object_->executor();
+        else
+            return executor_of(**object_);
+    }
 
-protected:
-    [[nodiscard]] const std::shared_ptr<lock_handle>& pool() const noexcept { return *pool_; }
+    /// The handler receives the result as @p map returns it.
+    template <class Handler, class Start, class Map, class... Arguments>
+    void operator()(Handler&& handler, Start start, Map map, Arguments... arguments) const
+    {
+        const auto executor = get_executor();
+        start(*object_, std::move(arguments)...,
+              {mapped_handler<std::decay_t<Handler>, Map>(std::forward<Handler>(handler),
+                                                          std::move(map)),
+               executor});
+    }
 
 private:
-    const std::shared_ptr<lock_handle>* pool_;
-};
-
-/// Waits for units; a function maps the grant to the operation's result.
-struct initiate_acquire : initiation
-{
-    using initiation::initiation;
-
-    template <class Handler, class Map>
-    void operator()(Handler&& handler, time_limit limit, std::int64_t units, Map map) const
-    {
-        start_acquire(this->pool(), limit, units, false,
-                      {mapped_handler<std::decay_t<Handler>, Map>(std::forward<Handler>(handler),
-                                                                  std::move(map)),
-                       this->get_executor()});
-    }
+    Object* object_;
 };
 
 }  // namespace turnstile::redis::detail

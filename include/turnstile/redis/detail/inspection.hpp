@@ -12,12 +12,9 @@
 #include <turnstile/error.hpp>
 #include <turnstile/redis/detail/erased_handler.hpp>
 #include <turnstile/redis/detail/grant.hpp>
-#include <turnstile/redis/detail/initiation.hpp>
 #include <turnstile/redis/lock_status.hpp>
-#include <type_traits>
-#include <utility>
 
-// The initiations of async_inspect() and async_break(), for all kinds of locks.
+// async_inspect() and async_break(), for all kinds of locks.
 
 namespace turnstile::redis::detail {
 
@@ -31,36 +28,12 @@ void start_inspect(const std::shared_ptr<lock_handle>& lock, status_handler hand
 void start_break(const std::shared_ptr<lock_handle>& lock, std::optional<std::uint64_t> fence,
                  count_handler handler);
 
-struct initiate_inspect : initiation
+/// Converts a number of holders.
+struct to_size
 {
-    using initiation::initiation;
-
-    template <class Handler>
-    void operator()(Handler&& handler) const
+    std::size_t operator()(std::int64_t number) const noexcept
     {
-        start_inspect(this->pool(), {std::forward<Handler>(handler), this->get_executor()});
-    }
-};
-
-struct initiate_break : initiation
-{
-    using initiation::initiation;
-
-    struct to_size
-    {
-        std::size_t operator()(std::int64_t number) const noexcept
-        {
-            return static_cast<std::size_t>(number);
-        }
-    };
-
-    template <class Handler>
-    void operator()(Handler&& handler, std::optional<std::uint64_t> fence) const
-    {
-        start_break(this->pool(), fence,
-                    {mapped_handler<std::decay_t<Handler>, to_size>(std::forward<Handler>(handler),
-                                                                    to_size()),
-                     this->get_executor()});
+        return static_cast<std::size_t>(number);
     }
 };
 

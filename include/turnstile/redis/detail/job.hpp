@@ -22,6 +22,7 @@
 #include <turnstile/redis/detail/attempt_end.hpp>
 #include <turnstile/redis/detail/described.hpp>
 #include <turnstile/redis/detail/erased_handler.hpp>
+#include <turnstile/redis/detail/initiation.hpp>
 #include <turnstile/redis/detail/mapped_handler.hpp>
 #include <turnstile/redis/session.hpp>
 #include <type_traits>
@@ -55,6 +56,8 @@ public:
     [[nodiscard]] bool is_empty() const noexcept { return !held_; }
     [[nodiscard]] bool valid() const noexcept;
     [[nodiscard]] boost::asio::cancellation_slot lost() const noexcept;
+    /// The executor of the queue; the system executor if nothing is held.
+    [[nodiscard]] boost::asio::any_io_executor executor() const;
     [[nodiscard]] const void* payload() const noexcept;
     [[nodiscard]] job_id id() const noexcept;
     [[nodiscard]] std::ptrdiff_t attempt() const noexcept;
@@ -68,7 +71,6 @@ public:
     {
         return std::exchange(held_, nullptr);
     }
-    [[nodiscard]] const std::shared_ptr<held_job>& held() const noexcept { return held_; }
 
 private:
     std::shared_ptr<held_job> held_;
@@ -87,9 +89,6 @@ void forget(const std::shared_ptr<job_queue_handle>& queue) noexcept;
 
 [[nodiscard]] boost::asio::any_io_executor executor_of(const job_queue_handle& queue) noexcept;
 [[nodiscard]] const std::string& name_of(const job_queue_handle& queue) noexcept;
-
-/// The executor of the queue of an attempt; the system executor if there is none.
-[[nodiscard]] boost::asio::any_io_executor executor_of(const std::shared_ptr<held_job>& held);
 
 /// Waits for a job.
 void start_next(const std::shared_ptr<job_queue_handle>& queue, hold_handler handler);
@@ -201,111 +200,6 @@ struct to_job
     }
 };
 
-/// Starts an operation on a queue; a function maps the answer to the result.
-class initiate_job_call
-{
-public:
-    using executor_type = boost::asio::any_io_executor;
-
-    explicit initiate_job_call(const std::shared_ptr<job_queue_handle>& queue) noexcept
-        : queue_(&queue)
-    {
-    }
-
-    [[nodiscard]] executor_type get_executor() const noexcept { return executor_of(**queue_); }
-
-    template <class Handler, class Map>
-    void operator()(Handler&& handler, error_code error, std::vector<std::string> arguments,
-                    Map map) const
-    {
-        start_job_call(*queue_, error, std::move(arguments),
-                       {mapped_handler<std::decay_t<Handler>, Map>(std::forward<Handler>(handler),
-                                                                   std::move(map)),
-                        get_executor()});
-    }
-
-    template <class Handler>
-    void operator()(Handler&& handler, error_code error, std::vector<std::string> arguments) const
-    {
-        start_job_call(*queue_, error, std::move(arguments),
-                       {resultless_handler<std::decay_t<Handler>>(std::forward<Handler>(handler)),
-                        get_executor()});
-    }
-
-    template <class Handler>
-    void operator()(Handler&& handler, error_code error, const std::string& payload,
-                    const push_options& options) const
-    {
-        start_push(*queue_, error, payload, options,
-                   {mapped_handler<std::decay_t<Handler>, to_job_number>(
-                        std::forward<Handler>(handler), to_job_number()),
-                    get_executor()});
-    }
-
-private:
-    const std::shared_ptr<job_queue_handle>* queue_;
-};
-
-template <class Job>
-class initiate_next
-{
-public:
-    using executor_type = boost::asio::any_io_executor;
-
-    explicit initiate_next(const std::shared_ptr<job_queue_handle>& queue) noexcept
-        : queue_(&queue)
-    {
-    }
-
-    [[nodiscard]] executor_type get_executor() const noexcept { return executor_of(**queue_); }
-
-    template <class Handler>
-    void operator()(Handler&& handler) const
-    {
-        start_next(*queue_, {mapped_handler<std::decay_t<Handler>, to_job<Job>>(
-                                 std::forward<Handler>(handler), to_job<Job>()),
-                             get_executor()});
-    }
-
-private:
-    const std::shared_ptr<job_queue_handle>* queue_;
-};
-
-/// Base of the initiations that end an attempt.
-class initiate_job_end
-{
-public:
-    using executor_type = boost::asio::any_io_executor;
-
-    explicit initiate_job_end(job_hold& hold) noexcept
-        : hold_(&hold)
-    {
-    }
-
-    [[nodiscard]] executor_type get_executor() const { return executor_of(hold_->held()); }
-
-    template <class Handler>
-    void operator()(Handler&& handler, attempt_end how, std::string error) const
-    {
-        const auto executor = get_executor();
-        start_end(
-            *hold_, how, std::move(error),
-            {resultless_handler<std::decay_t<Handler>>(std::forward<Handler>(handler)), executor});
-    }
-
-    template <class Handler, class Map>
-    void operator()(Handler&& handler, Map map) const
-    {
-        const auto executor = get_executor();
-        start_finish_and_next(*hold_, {mapped_handler<std::decay_t<Handler>, Map>(
-                                           std::forward<Handler>(handler), std::move(map)),
-                                       executor});
-    }
-
-private:
-    job_hold* hold_;
-};
-
 /// The content of a job: an attempt, or nothing.
 template <class T>
 class redis_job
@@ -353,7 +247,7 @@ public:
     static auto async_finish_and_next(redis_job& grant, CompletionToken&& token)
     {
         return boost::asio::async_initiate<CompletionToken, void(error_code, Job)>(
-            initiate_job_end(grant.hold_), token, to_job<Job>());
+            initiation(grant.hold_), token, &start_finish_and_next, to_job<Job>());
     }
 
 private:
@@ -361,7 +255,7 @@ private:
     auto end(attempt_end how, std::string error, CompletionToken&& token)
     {
         return boost::asio::async_initiate<CompletionToken, void(error_code)>(
-            initiate_job_end(hold_), token, how, std::move(error));
+            initiation(hold_), token, &start_end, without_result(), how, std::move(error));
     }
 
     job_hold hold_;

@@ -12,8 +12,8 @@
 
 namespace turnstile::redis::detail {
 
-/// Maps the last argument of a handler with a function, which may also receive the error and change it. Keeps the
-/// handler's associations.
+/// Maps the result of an operation with a function, which may also receive the error and change it. If the function
+/// returns nothing, the handler receives only the error. Keeps the handler's associations.
 template <class Handler, class Function>
 class mapped_handler
 {
@@ -24,17 +24,28 @@ public:
     {
     }
 
+    /// The operation has no result.
+    void operator()(error_code error) { std::move(handler_)(error); }
+
     template <class Result>
     void operator()(error_code error, Result&& result)
     {
-        if constexpr (std::is_invocable_v<Function&, error_code&, Result>)
+        const auto map = [&]() -> decltype(auto)
         {
-            auto mapped = function_(error, std::forward<Result>(result));
-            std::move(handler_)(error, std::move(mapped));
+            if constexpr (std::is_invocable_v<Function&, error_code&, Result>)
+                return function_(error, std::forward<Result>(result));
+            else
+                return function_(std::forward<Result>(result));
+        };
+        if constexpr (std::is_void_v<decltype(map())>)
+        {
+            map();
+            std::move(handler_)(error);
         }
         else
         {
-            std::move(handler_)(error, function_(std::forward<Result>(result)));
+            auto mapped = map();
+            std::move(handler_)(error, std::move(mapped));
         }
     }
 
@@ -45,26 +56,13 @@ private:
     Function function_;
 };
 
-/// Calls a handler without the result of the operation.
-template <class Handler>
-class resultless_handler
+/// Maps any result to nothing.
+struct without_result
 {
-public:
-    explicit resultless_handler(Handler handler)
-        : handler_(std::move(handler))
+    template <class Result>
+    void operator()(Result&& /*result*/) const noexcept
     {
     }
-
-    template <class Error, class Result>
-    void operator()(Error&& error, Result&& /*result*/)
-    {
-        std::move(handler_)(std::forward<Error>(error));
-    }
-
-    [[nodiscard]] const Handler& handler() const noexcept { return handler_; }
-
-private:
-    Handler handler_;
 };
 
 }  // namespace turnstile::redis::detail
@@ -77,25 +75,6 @@ struct boost::asio::associator<
     : Associator<Handler, DefaultCandidate>
 {
     using mapped_type = turnstile::redis::detail::mapped_handler<Handler, Function>;
-
-    static typename Associator<Handler, DefaultCandidate>::type get(
-        const mapped_type& mapped) noexcept
-    {
-        return Associator<Handler, DefaultCandidate>::get(mapped.handler());
-    }
-
-    static auto get(const mapped_type& mapped, const DefaultCandidate& candidate) noexcept
-        -> decltype(Associator<Handler, DefaultCandidate>::get(mapped.handler(), candidate))
-    {
-        return Associator<Handler, DefaultCandidate>::get(mapped.handler(), candidate);
-    }
-};
-
-template <template <class, class> class Associator, class Handler, class DefaultCandidate>
-struct boost::asio::associator<Associator, turnstile::redis::detail::resultless_handler<Handler>,
-                               DefaultCandidate> : Associator<Handler, DefaultCandidate>
-{
-    using mapped_type = turnstile::redis::detail::resultless_handler<Handler>;
 
     static typename Associator<Handler, DefaultCandidate>::type get(
         const mapped_type& mapped) noexcept

@@ -16,6 +16,8 @@
 #include <turnstile/error.hpp>
 #include <turnstile/redis/detail/erased_handler.hpp>
 #include <turnstile/redis/detail/grant.hpp>
+#include <turnstile/redis/detail/initiation.hpp>
+#include <turnstile/redis/detail/mapped_handler.hpp>
 #include <utility>
 
 namespace turnstile::redis::detail {
@@ -70,33 +72,10 @@ public:
     static auto async_release(permit_grant& owned, CompletionToken&& token)
     {
         return boost::asio::async_initiate<CompletionToken, void(error_code)>(
-            initiate_release(owned), token);
+            initiation(owned), token, &permit_grant::start_release, without_result());
     }
 
 private:
-    class initiate_release
-    {
-    public:
-        using executor_type = boost::asio::any_io_executor;
-
-        explicit initiate_release(permit_grant& owned) noexcept
-            : owned_(&owned)
-        {
-        }
-
-        [[nodiscard]] executor_type get_executor() const { return owned_->executor(); }
-
-        template <class Handler>
-        void operator()(Handler&& handler) const
-        {
-            const auto executor = get_executor();
-            start_release(*owned_, {std::forward<Handler>(handler), executor});
-        }
-
-    private:
-        permit_grant* owned_;
-    };
-
     /// If this throws, the permit keeps the units whose release has not started.
     static void start_release(permit_grant& owned, erased_handler<void(error_code)> handler);
 

@@ -6,7 +6,6 @@
 #define TURNSTILE_REDIS_DETAIL_SECTION_GRANT_HPP
 
 #include <boost/asio/any_io_executor.hpp>
-#include <boost/asio/associator.hpp>
 #include <boost/asio/async_result.hpp>
 #include <boost/asio/cancellation_signal.hpp>
 #include <map>
@@ -19,6 +18,8 @@
 #include <turnstile/detail/section.hpp>
 #include <turnstile/error.hpp>
 #include <turnstile/redis/detail/grant.hpp>
+#include <turnstile/redis/detail/initiation.hpp>
+#include <turnstile/redis/detail/mapped_handler.hpp>
 #include <turnstile/redis/detail/proposal.hpp>
 #include <turnstile/redis/fwd.hpp>
 #include <turnstile/redis/session.hpp>
@@ -125,6 +126,7 @@ public:
     /// Replaces the grant after a wait.
     void adopt(grant granted);
 
+    [[nodiscard]] boost::asio::any_io_executor executor() const { return granted_.executor(); }
     /// Sets the changes to commit at the end.
     void set_changes(section_changes changes) noexcept;
 
@@ -132,36 +134,13 @@ public:
     auto async_unlock(CompletionToken&& token)
     {
         return boost::asio::async_initiate<CompletionToken, void(error_code)>(
-            initiate_commit(*this), token);
+            initiation(*this), token, &section_grant::start_commit, without_result());
     }
 
 private:
-    class initiate_commit
-    {
-    public:
-        using executor_type = boost::asio::any_io_executor;
-
-        explicit initiate_commit(section_grant& owned) noexcept
-            : owned_(&owned)
-        {
-        }
-
-        [[nodiscard]] executor_type get_executor() const { return owned_->granted_.executor(); }
-
-        template <class Handler>
-        void operator()(Handler&& handler) const
-        {
-            const auto executor = get_executor();
-            owned_->start_commit({std::forward<Handler>(handler), executor});
-        }
-
-    private:
-        section_grant* owned_;
-    };
-
     /// Releases the grant and commits the changes, in one step; commits nothing if the lock was lost. If this throws, the
     /// section has failed, and its destructor releases the lock.
-    void start_commit(done_handler handler);
+    static void start_commit(section_grant& owned, done_handler handler);
 
     grant granted_;
     section_changes changes_;
@@ -238,53 +217,6 @@ private:
     std::shared_ptr<lock_handle> lock_;
 };
 
-/// The handler of a section's wait: passes the new grant and the state to the section, then calls its own
-/// handler `void(error_code, std::cv_status)`.
-template <class Section, class Handler>
-class waking_handler
-{
-public:
-    waking_handler(Section& section, Handler handler)
-        : section_(&section)
-        , handler_(std::move(handler))
-    {
-    }
-
-    void operator()(const error_code& error, grant granted)
-    {
-        const auto [failure, status] = section_->wake(error, std::move(granted));
-        std::move(handler_)(failure, status);
-    }
-
-    [[nodiscard]] const Handler& handler() const noexcept { return handler_; }
-
-private:
-    Section* section_;
-    Handler handler_;
-};
-
 }  // namespace turnstile::redis::detail
-
-/// Forwards the associations of the inner handler.
-template <template <class, class> class Associator, class Section, class Handler,
-          class DefaultCandidate>
-struct boost::asio::associator<
-    Associator, turnstile::redis::detail::waking_handler<Section, Handler>, DefaultCandidate>
-    : Associator<Handler, DefaultCandidate>
-{
-    using waking_type = turnstile::redis::detail::waking_handler<Section, Handler>;
-
-    static typename Associator<Handler, DefaultCandidate>::type get(
-        const waking_type& waking) noexcept
-    {
-        return Associator<Handler, DefaultCandidate>::get(waking.handler());
-    }
-
-    static auto get(const waking_type& waking, const DefaultCandidate& candidate) noexcept
-        -> decltype(Associator<Handler, DefaultCandidate>::get(waking.handler(), candidate))
-    {
-        return Associator<Handler, DefaultCandidate>::get(waking.handler(), candidate);
-    }
-};
 
 #endif

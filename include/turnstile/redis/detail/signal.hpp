@@ -6,45 +6,34 @@
 #define TURNSTILE_REDIS_DETAIL_SIGNAL_HPP
 
 #include <boost/asio/any_io_executor.hpp>
-#include <boost/asio/associator.hpp>
 #include <boost/asio/error.hpp>
 #include <condition_variable>
 #include <memory>
 #include <turnstile/error.hpp>
 #include <turnstile/redis/detail/gate.hpp>
 #include <turnstile/redis/detail/grant.hpp>
+#include <turnstile/redis/detail/initiation.hpp>
 #include <turnstile/redis/detail/mapped_handler.hpp>
-#include <type_traits>
 #include <utility>
 
 // The initiations of an event's operations. An event is a pool of signals or a gate.
 
 namespace turnstile::redis::detail {
 
-/// The handler of a timed wait for a signal: maps `timed_out` to `cv_status::timeout`.
-template <class Handler>
-class signal_handler
+/// Maps the result of a timed wait for a signal: `timed_out` is no error, but `cv_status::timeout`.
+struct to_signal_status
 {
-public:
-    explicit signal_handler(Handler handler)
-        : handler_(std::move(handler))
+    std::cv_status operator()(error_code& error, const grant& /*empty*/) const noexcept
     {
+        if (error != boost::asio::error::timed_out)
+            return std::cv_status::no_timeout;
+        error = {};
+        return std::cv_status::timeout;
     }
-
-    template <class Result>
-    void operator()(const error_code& error, Result&& /*result*/)
-    {
-        if (error == boost::asio::error::timed_out)
-            std::move(handler_)(error_code(), std::cv_status::timeout);
-        else
-            std::move(handler_)(error, std::cv_status::no_timeout);
-    }
-
-    [[nodiscard]] const Handler& handler() const noexcept { return handler_; }
-
-private:
-    Handler handler_;
 };
+
+/// Sets the number of signals of a pool to one or zero.
+void start_set(const std::shared_ptr<lock_handle>& signals, bool is_set, done_handler handler);
 
 /// Base of the initiations: the event, as two pointers of which one is null.
 class event_initiation
@@ -65,10 +54,14 @@ public:
     }
 
 protected:
-    [[nodiscard]] const std::shared_ptr<lock_handle>& signals() const noexcept { return *signals_; }
-    [[nodiscard]] initiate_gate_call call(gate_call what) const noexcept
+    [[nodiscard]] bool is_automatic() const noexcept { return *signals_ != nullptr; }
+    [[nodiscard]] auto on_signals() const noexcept { return initiation(*signals_); }
+    [[nodiscard]] auto on_gate() const noexcept { return initiation(*gate_); }
+
+    template <class Handler, class Map>
+    void call(Handler&& handler, gate_call what, time_limit limit, Map map) const
     {
-        return initiate_gate_call(*gate_, what);
+        on_gate()(std::forward<Handler>(handler), &start_gate_call, map, what, 1, limit);
     }
 
 private:
@@ -83,55 +76,39 @@ struct initiate_event_wait : event_initiation
     template <class Handler>
     void operator()(Handler&& handler) const
     {
-        if (!this->signals())
-            return this->call(gate_call::wait)(std::forward<Handler>(handler));
-        start_acquire(this->signals(), time_limit(), 1, true,
-                      {resultless_handler<std::decay_t<Handler>>(std::forward<Handler>(handler)),
-                       this->get_executor()});
+        if (this->is_automatic())
+            this->on_signals()(std::forward<Handler>(handler), &start_acquire, without_result(),
+                               time_limit(), 1, true);
+        else
+            this->call(std::forward<Handler>(handler), gate_call::wait, time_limit(),
+                       without_result());
     }
-};
-
-struct initiate_limited_event_wait : event_initiation
-{
-    using event_initiation::event_initiation;
 
     template <class Handler>
     void operator()(Handler&& handler, time_limit limit) const
     {
-        if (!this->signals())
-            return this->call(gate_call::wait)(std::forward<Handler>(handler), limit,
-                                               to_cv_status());
-        start_acquire(this->signals(), limit, 1, true,
-                      {signal_handler<std::decay_t<Handler>>(std::forward<Handler>(handler)),
-                       this->get_executor()});
+        if (this->is_automatic())
+            this->on_signals()(std::forward<Handler>(handler), &start_acquire, to_signal_status(),
+                               limit, 1, true);
+        else
+            this->call(std::forward<Handler>(handler), gate_call::wait, limit, to_cv_status());
     }
 };
 
-/// Sets the number of signals of a pool to one or zero.
-void start_notify(const std::shared_ptr<lock_handle>& signals, bool is_set, done_handler handler);
-
-class initiate_event_change : public event_initiation
+struct initiate_event_change : event_initiation
 {
-public:
-    initiate_event_change(const std::shared_ptr<lock_handle>& signals,
-                          const std::shared_ptr<gate_handle>& gate, bool is_set) noexcept
-        : event_initiation(signals, gate)
-        , is_set_(is_set)
-    {
-    }
+    using event_initiation::event_initiation;
 
     template <class Handler>
-    void operator()(Handler&& handler) const
+    void operator()(Handler&& handler, bool is_set) const
     {
-        if (!this->signals())
-            return this->call(is_set_ ? gate_call::set
-                                      : gate_call::reset)(std::forward<Handler>(handler));
-        start_notify(this->signals(), is_set_,
-                     {std::forward<Handler>(handler), this->get_executor()});
+        if (this->is_automatic())
+            this->on_signals()(std::forward<Handler>(handler), &start_set, without_result(),
+                               is_set);
+        else
+            this->call(std::forward<Handler>(handler), is_set ? gate_call::set : gate_call::reset,
+                       time_limit(), without_result());
     }
-
-private:
-    bool is_set_;
 };
 
 struct initiate_event_read : event_initiation
@@ -141,35 +118,14 @@ struct initiate_event_read : event_initiation
     template <class Handler>
     void operator()(Handler&& handler) const
     {
-        if (!this->signals())
-            return this->call(gate_call::read)(std::forward<Handler>(handler), time_limit(),
-                                               to_openness());
-        start_read(this->signals(), {mapped_handler<std::decay_t<Handler>, to_openness>(
-                                         std::forward<Handler>(handler), to_openness()),
-                                     this->get_executor()});
+        if (this->is_automatic())
+            this->on_signals()(std::forward<Handler>(handler), &start_read, to_openness());
+        else
+            this->call(std::forward<Handler>(handler), gate_call::read, time_limit(),
+                       to_openness());
     }
 };
 
 }  // namespace turnstile::redis::detail
-
-/// Forwards the associations of the inner handler.
-template <template <class, class> class Associator, class Handler, class DefaultCandidate>
-struct boost::asio::associator<Associator, turnstile::redis::detail::signal_handler<Handler>,
-                               DefaultCandidate> : Associator<Handler, DefaultCandidate>
-{
-    using mapped_type = turnstile::redis::detail::signal_handler<Handler>;
-
-    static typename Associator<Handler, DefaultCandidate>::type get(
-        const mapped_type& mapped) noexcept
-    {
-        return Associator<Handler, DefaultCandidate>::get(mapped.handler());
-    }
-
-    static auto get(const mapped_type& mapped, const DefaultCandidate& candidate) noexcept
-        -> decltype(Associator<Handler, DefaultCandidate>::get(mapped.handler(), candidate))
-    {
-        return Associator<Handler, DefaultCandidate>::get(mapped.handler(), candidate);
-    }
-};
 
 #endif
