@@ -168,8 +168,7 @@ void gate_engine::on_reply(std::uint64_t number, const reply& answer)
     switch (answer.result)
     {
     case reply::status::ok:
-        client_.answered(boot_time(), number,
-                         answer.nodes.empty() ? std::string_view() : answer.nodes[0].text);
+        client_.answered(boot_time(), number, answer.text());
         break;
     case reply::status::error:
         client_.refused(boot_time(), number, answer.error);

@@ -230,13 +230,13 @@ void job_engine::tick()
     perform();
 }
 
-void job_engine::on_reply(std::uint64_t number, reply answer)
+void job_engine::on_reply(std::uint64_t number, const reply& answer)
 {
     owner_->answered(answer);
     switch (answer.result)
     {
     case reply::status::ok:
-        client_.answered(boot_time(), number, texts_of(std::move(answer)));
+        client_.answered(boot_time(), number, answer.texts);
         break;
     case reply::status::error:
         client_.refused(boot_time(), number, answer.error);
@@ -265,8 +265,8 @@ void job_engine::perform(const job_command& what)
 {
     const std::array<std::string, 1> keys{what.key};
     connection_->eval(script_named(name_of(what.op)), keys, what.arguments,
-                      [this, kept = owner_->keep(), number = what.number](reply answer)
-                      { on_reply(number, std::move(answer)); });
+                      [this, kept = owner_->keep(), number = what.number](const reply& answer)
+                      { on_reply(number, answer); });
 }
 
 void job_engine::perform(const job_granted& what)

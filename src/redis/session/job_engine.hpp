@@ -196,7 +196,7 @@ private:
     void perform(const job_answered& what);
     void perform(const job_lost& what);
     void perform(const job_renewed& what);
-    void on_reply(std::uint64_t number, reply answer);
+    void on_reply(std::uint64_t number, const reply& answer);
     void fail(const std::shared_ptr<waiting_worker>& worker, error_code error);
     void remove(waiting_worker& worker);
     void fail_all(error_code unsent, error_code unknown);

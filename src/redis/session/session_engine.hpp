@@ -205,8 +205,8 @@ private:
     void perform(const contribution_renewed& what);
     void perform(const contribution_ended& what);
     void perform(const reported& what);
-    void on_reply(std::uint64_t number, reply answer);
-    void on_answer(std::uint64_t number, reply answer);
+    void on_reply(std::uint64_t number, const reply& answer);
+    void on_answer(std::uint64_t number, const reply& answer);
     void refused(std::uint64_t number, const std::string& error);
     [[nodiscard]] std::string explained(const std::string& error) const;
     void note_refusal(const std::string& key, const std::string& keys, const std::string& error);

@@ -161,14 +161,15 @@ void session_engine::perform()
 
 void session_engine::perform(command& what)
 {
-    connection_.eval(script_of(what), request_word{what.keys.encoded(), what.keys.size()},
-                     request_word{what.arguments.encoded(), what.arguments.size()},
-                     [self = shared_from_this(), number = what.number, op = what.op](reply answer)
-                     {
-                         if (answer.result == reply::status::ok)
-                             self->end_refusals(number, op);
-                         self->on_reply(number, std::move(answer));
-                     });
+    connection_.eval(
+        script_of(what), request_word{what.keys.encoded(), what.keys.size()},
+        request_word{what.arguments.encoded(), what.arguments.size()},
+        [self = shared_from_this(), number = what.number, op = what.op](const reply& answer)
+        {
+            if (answer.result == reply::status::ok)
+                self->end_refusals(number, op);
+            self->on_reply(number, answer);
+        });
 }
 
 void session_engine::perform(granted& what)

@@ -72,7 +72,7 @@ void session_engine::run_once(std::string_view name, std::vector<std::string> ke
         [this, self = shared_from_this(), name, done = std::move(done)](const reply& answer)
         {
             if (answer.result == reply::status::ok)
-                return done({}, texts_of(answer));
+                return done({}, answer.texts);
             if (answer.result == reply::status::unknown)
                 return done(errc::unknown_outcome, {});
             const errc code = code_of(answer.error);
@@ -205,12 +205,12 @@ void session_engine::message(std::string_view payload)
     perform();
 }
 
-void session_engine::on_reply(std::uint64_t number, reply answer)
+void session_engine::on_reply(std::uint64_t number, const reply& answer)
 {
     switch (answer.result)
     {
     case reply::status::ok:
-        on_answer(number, std::move(answer));
+        on_answer(number, answer);
         break;
     case reply::status::error:
         refused(number, answer.error);
@@ -222,15 +222,15 @@ void session_engine::on_reply(std::uint64_t number, reply answer)
     perform();
 }
 
-void session_engine::on_answer(std::uint64_t number, reply answer)
+void session_engine::on_answer(std::uint64_t number, const reply& answer)
 {
     // A batch is answered by an array, and any other command by one text.
-    if (answer.nodes.size() == 1)
+    if (answer.texts.size() == 1)
     {
-        if (auto one = parse_answer(answer.nodes[0].text))
+        if (auto one = parse_answer(answer.text()))
             return client_.answered(boot_time(), number, std::span(&*one, 1));
     }
-    else if (auto all = parse_answers(texts_of(std::move(answer))))
+    else if (auto all = parse_answers(answer.texts))
         return client_.answered(boot_time(), number, std::move(*all));
     client_.refused(boot_time(), number, not_understood);
 }

@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <boost/redis/request.hpp>
 #include <boost/redis/resp3/node.hpp>
-#include <charconv>
 #include <cstddef>
 #include <span>
 #include <string>
@@ -54,14 +53,15 @@ public:
         using boost::redis::resp3::type;
         if (from.depth == 0)
         {
-            result_.nodes.clear();
+            result_.texts.clear();
             result_.result = reply::status::ok;
             if (from.data_type == type::simple_error || from.data_type == type::blob_error)
                 return refuse(from.value);
             // Arrays in replies of our scripts are rarely larger.
-            result_.nodes.reserve(1 + std::min<std::size_t>(from.aggregate_size, max_reserved));
+            result_.texts.reserve(std::clamp<std::size_t>(from.aggregate_size, 1, max_reserved));
         }
-        result_.nodes.push_back(convert(from));
+        if (!is_aggregate(from.data_type))
+            result_.texts.emplace_back(from.value);
     }
 
     /// Whether the server has answered that it does not know the script, which has not been loaded again since.
@@ -100,30 +100,6 @@ private:
     {
         result_.result = reply::status::error;
         result_.error = text;
-    }
-
-    static node convert(const boost::redis::resp3::node_view& from)
-    {
-        using boost::redis::resp3::type;
-        node to;
-        to.text = from.value;
-        if (is_aggregate(from.data_type))
-        {
-            to.type = node::kind::array;
-            to.size = from.aggregate_size * element_multiplicity(from.data_type);
-        }
-        else if (from.data_type == type::number)
-        {
-            to.type = node::kind::integer;
-            std::from_chars(from.value.data(), from.value.data() + from.value.size(), to.integer);
-        }
-        else if (from.data_type == type::null)
-            to.type = node::kind::null;
-        else if (from.data_type == type::simple_error || from.data_type == type::blob_error)
-            to.type = node::kind::error;
-        else
-            to.type = node::kind::text;
-        return to;
     }
 
     reply result_;

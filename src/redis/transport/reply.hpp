@@ -6,44 +6,18 @@
 #define TURNSTILE_SRC_REDIS_TRANSPORT_REPLY_HPP
 
 #include <boost/asio/any_completion_handler.hpp>
-#include <cstddef>
-#include <cstdint>
 #include <string>
-#include <utility>
+#include <string_view>
 #include <vector>
 
 namespace turnstile::redis::detail {
-
-/// One value of a reply.
-struct node
-{
-    /// The types of RESP3 that occur in replies of our scripts and commands.
-    enum class kind
-    {
-        /// A number: its value in @ref node::integer, its text in @ref node::text.
-        integer,
-        /// Any kind of string, and any other type that has a text.
-        text,
-        /// An array: @ref node::size elements follow, each with its descendants.
-        array,
-        /// Null; also false and nil of a script.
-        null,
-        /// An error inside a reply; its text.
-        error,
-    };
-
-    kind type = kind::null;
-    std::size_t size = 0;
-    std::int64_t integer = 0;
-    std::string text{};
-};
 
 /// The result of a command.
 struct reply
 {
     enum class status
     {
-        /// The server answered; the nodes contain the answer.
+        /// The server answered.
         ok,
         /// The server refused; the error contains its text.
         error,
@@ -53,21 +27,16 @@ struct reply
     };
 
     status result = status::unknown;
-    /// A tree in preorder.
-    std::vector<node> nodes{};
+    /// The values in the answer, without the structure of its arrays. A number is its digits, and null is empty.
+    std::vector<std::string> texts{};
     std::string error{};
-};
 
-/// The leaves of a reply, as text.
-[[nodiscard]] inline std::vector<std::string> texts_of(reply answer)
-{
-    std::vector<std::string> result;
-    result.reserve(answer.nodes.size());
-    for (node& each : answer.nodes)
-        if (each.type != node::kind::array)
-            result.push_back(std::move(each.text));
-    return result;
-}
+    /// The first of the texts; empty if there is none.
+    [[nodiscard]] std::string_view text() const
+    {
+        return texts.empty() ? std::string_view() : texts.front();
+    }
+};
 
 /// Called exactly once with the result of a command, or destroyed with its context.
 using reply_handler = boost::asio::any_completion_handler<void(reply)>;

@@ -24,7 +24,7 @@ std::string random_digits()
 }
 
 /// Parses a number; 0 if the text is not a number.
-std::int64_t number_in(const std::string& text)
+std::int64_t number_in(std::string_view text)
 {
     std::int64_t number = 0;
     std::from_chars(text.data(), text.data() + text.size(), number);
@@ -49,19 +49,19 @@ void self_test::ask(link& target, const std::string& channel, std::function<void
 
     link_ = &target;
     progress_ = std::move(progress);
-    send("INFO", server, [this](const std::string& info) { take_server(info); });
-    send("INFO", memory, [this](const std::string& info) { take_memory(info); });
-    send("PUBLISH", message, [this](const std::string&) { published_ = true; });
+    send("INFO", server, [this](std::string_view info) { take_server(info); });
+    send("INFO", memory, [this](std::string_view info) { take_memory(info); });
+    send("PUBLISH", message, [this](std::string_view) { published_ = true; });
 }
 
 void self_test::send(std::string_view command, std::span<const request_word> arguments,
-                     std::function<void(const std::string&)> take)
+                     std::function<void(std::string_view)> take)
 {
     link_->exec(command, arguments,
                 [this, command, take = std::move(take)](const reply& r)
                 {
                     if (is_done(r, command))
-                        take(r.nodes.front().text);
+                        take(r.text());
                     progress_();
                 });
 }
@@ -92,7 +92,7 @@ void self_test::fail(diagnosis why)
         failure_ = std::move(why);
 }
 
-void self_test::take_server(const std::string& info)
+void self_test::take_server(std::string_view info)
 {
     server_ = {info_field(info, "run_id"), info_field(info, "redis_version")};
     server_.now = number_in(info_field(info, "server_time_usec"));
@@ -124,10 +124,10 @@ void self_test::test_scripts()
     for (const script& each : scripts())
     {
         const request_word words[] = {{"LOAD"}, {each.text}};
-        send("SCRIPT", words, [](const std::string&) {});
+        send("SCRIPT", words, [](std::string_view) {});
     }
     const request_word words[] = {{script_named("self_test").sha1}, {"0"}, {key_}};
-    send("EVALSHA", words, [this](const std::string& rules) { take_rules(rules); });
+    send("EVALSHA", words, [this](std::string_view rules) { take_rules(rules); });
     if (!met_)
         meet_server();
 }
@@ -143,7 +143,7 @@ void self_test::meet_server()
         [this](const reply& r)
         {
             if (r.result == reply::status::ok)
-                server_.started = std::max(server_.started, number_in(r.nodes.front().text));
+                server_.started = std::max(server_.started, number_in(r.text()));
             else
                 warn("the time of the server's takeover cannot be recorded, so a grace counts "
                      "from its start: " +
@@ -154,7 +154,7 @@ void self_test::meet_server()
         &which);
 }
 
-void self_test::take_memory(const std::string& info)
+void self_test::take_memory(std::string_view info)
 {
     const std::string policy = info_field(info, "maxmemory_policy");
     // The keys of locks have a time to live, so the volatile policies evict them, too.
@@ -164,7 +164,7 @@ void self_test::take_memory(const std::string& info)
                          policy));
 }
 
-void self_test::take_rules(const std::string& missing)
+void self_test::take_rules(std::string_view missing)
 {
     // The user may be restricted to the keys of some locks, which is legitimate.
     if (missing == "~")

@@ -63,16 +63,16 @@ public:
 
 private:
     void send(std::string_view command, std::span<const request_word> arguments,
-              std::function<void(const std::string&)> take);
+              std::function<void(std::string_view)> take);
     /// Whether the server executed the command; records a failure otherwise.
     [[nodiscard]] bool is_done(const reply& r, std::string_view command);
     [[nodiscard]] bool is_answered() const { return greeted_ && scripted_ && published_ && met_; }
     void fail(diagnosis why);
-    void take_server(const std::string& info);
+    void take_server(std::string_view info);
     void test_scripts();
     void meet_server();
-    void take_memory(const std::string& info);
-    void take_rules(const std::string& missing);
+    void take_memory(std::string_view info);
+    void take_rules(std::string_view missing);
     void warn(const std::string& text);
 
     const config* settings_;
