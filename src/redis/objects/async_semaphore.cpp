@@ -29,7 +29,7 @@ public:
     };
 
     explicit permit_share(std::shared_ptr<revocable_executor> executor)
-        : executor_(std::move(executor))
+        : loss_(std::move(executor))
     {
     }
 
@@ -43,7 +43,7 @@ public:
     /// Moves units to a new share, the last parts first.
     [[nodiscard]] std::shared_ptr<permit_share> split(std::int64_t units)
     {
-        auto result = std::make_shared<permit_share>(executor_);
+        auto result = std::make_shared<permit_share>(loss_.executor);
         // The units stay here until all of them are added, because that may throw.
         for (auto last = parts_.rbegin(); units > 0; ++last)
         {
@@ -87,16 +87,13 @@ public:
 
     void remove_last() noexcept { parts_.pop_back(); }
 
-    void report_loss() override { held_lock::emit_lost(*executor_, weak_from_this()); }
+    void report_loss() override { loss_.emit(weak_from_this()); }
 
-    [[nodiscard]] boost::asio::cancellation_slot lost_slot() noexcept { return lost_.slot(); }
+    [[nodiscard]] boost::asio::cancellation_slot lost_slot() noexcept { return loss_.slot(); }
 
 private:
-    friend class held_lock;
-
-    std::shared_ptr<revocable_executor> executor_;
+    loss_signal loss_;
     std::vector<part> parts_;
-    boost::asio::cancellation_signal lost_;
 };
 
 namespace {

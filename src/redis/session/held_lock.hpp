@@ -46,18 +46,73 @@ protected:
     ~loss_watcher() = default;
 };
 
-/// The signal of the loss of a lock. A wait on a condition keeps it, so that a handler need not be assigned again.
-struct loss_signal
+/// The signal of a loss.
+class loss_signal
 {
+public:
+    explicit loss_signal(std::shared_ptr<revocable_executor> where)
+        : executor(std::move(where))
+    {
+    }
     explicit loss_signal(const boost::asio::any_io_executor& where)
-        : executor(std::make_shared<revocable_executor>(where))
+        : loss_signal(std::make_shared<revocable_executor>(where))
     {
     }
 
     /// The executor on which the loss is reported.
     const std::shared_ptr<revocable_executor> executor;
+
     /// Belongs to that executor.
+    [[nodiscard]] boost::asio::cancellation_slot slot() noexcept { return lost_.slot(); }
+
+    /// Triggers the slot, unless the signal's owner has been destroyed by then.
+    void emit(std::weak_ptr<void> owner)
+    {
+        executor->use(
+            [&](const boost::asio::any_io_executor& runs)
+            {
+                boost::asio::post(runs,
+                                  [this, owner = std::move(owner)]
+                                  {
+                                      if (const auto kept = owner.lock())
+                                          lost_.emit(boost::asio::cancellation_type::terminal);
+                                  });
+            });
+    }
+
+private:
     boost::asio::cancellation_signal lost_;
+};
+
+/// The lease of a lock, a job or a contribution that a session holds. Accessible from any thread.
+class held_lease
+{
+public:
+    explicit held_lease(local_time expires) noexcept
+        : expires_(expires.count())
+    {
+    }
+
+    [[nodiscard]] bool valid() const noexcept { return !is_over() && boot_time() < expires(); }
+
+    [[nodiscard]] local_time expires() const noexcept
+    {
+        return local_time(expires_.load(std::memory_order_relaxed));
+    }
+
+    void set_expiry(local_time expires) noexcept
+    {
+        expires_.store(expires.count(), std::memory_order_relaxed);
+    }
+
+    [[nodiscard]] bool is_over() const noexcept { return is_over_.load(std::memory_order_acquire); }
+
+    /// Marks the lease as ended. Returns whether it had not ended before.
+    bool end() noexcept { return !is_over_.exchange(true, std::memory_order_acq_rel); }
+
+private:
+    std::atomic<std::int64_t> expires_;
+    std::atomic<bool> is_over_{false};
 };
 
 /// The number of replicas that have to acknowledge a grant before its holder receives it.
@@ -118,7 +173,9 @@ private:
 };
 
 /// A lock that is or was held, as a guard or a token stores it. Accessible from any thread.
-class held_lock final : public loss_watcher, public std::enable_shared_from_this<held_lock>
+class held_lock final : public loss_watcher,
+                        public held_lease,
+                        public std::enable_shared_from_this<held_lock>
 {
 public:
     /// The remaining units of one grant of a pool.
@@ -131,7 +188,8 @@ public:
 
     held_lock(std::shared_ptr<lock_handle> which, granted&& what, std::int64_t units,
               std::shared_ptr<loss_signal> signal, std::shared_ptr<held_lock> below = nullptr)
-        : lock(std::move(which))
+        : held_lease(what.expires)
+        , lock(std::move(which))
         , attempt(what.attempt)
         , fence(static_cast<std::uint64_t>(what.fence))
         , loss(std::move(signal))
@@ -139,7 +197,6 @@ public:
         , received_at(what.received_at)
         , unnotified(what.unnotified)
         , state(std::move(what.state))
-        , expires_(what.expires.count())
     {
         tally_.held = units;
     }
@@ -147,6 +204,7 @@ public:
     const std::shared_ptr<lock_handle> lock;
     const attempt_id attempt;
     const std::uint64_t fence;
+    /// A wait on a condition keeps it, so that a handler need not be assigned again.
     const std::shared_ptr<loss_signal> loss;
     /// The hold before an upgrade; null if there was none.
     const std::shared_ptr<held_lock> base;
@@ -163,12 +221,7 @@ public:
 
     [[nodiscard]] bool valid() const noexcept
     {
-        return !is_over() && boot_time() < expires() && (!base || base->valid());
-    }
-
-    [[nodiscard]] local_time expires() const noexcept
-    {
-        return local_time(expires_.load(std::memory_order_relaxed));
+        return held_lease::valid() && (!base || base->valid());
     }
 
     /// The time until which the lock is certainly held without a further renewal; in the past if it is no
@@ -181,25 +234,12 @@ public:
         return base ? std::min(end, base->expires_at()) : end;
     }
 
-    void set_expiry(local_time expires) noexcept
-    {
-        expires_.store(expires.count(), std::memory_order_relaxed);
-    }
-
-    [[nodiscard]] bool is_over() const noexcept { return is_over_.load(std::memory_order_acquire); }
-
-    /// Marks the lock as no longer held. Returns whether it was held until now.
-    bool end() noexcept { return !is_over_.exchange(true, std::memory_order_acq_rel); }
-
-    [[nodiscard]] boost::asio::cancellation_slot lost_slot() const noexcept
-    {
-        return loss->lost_.slot();
-    }
+    [[nodiscard]] boost::asio::cancellation_slot lost_slot() const noexcept { return loss->slot(); }
 
     /// Triggers lost_slot(), and notifies the watchers.
     void report_loss() override
     {
-        emit_lost(*loss->executor, std::weak_ptr(loss));
+        loss->emit(loss);
         std::vector<std::weak_ptr<loss_watcher>> watchers;
         {
             const std::lock_guard guarded(common_mutex());
@@ -242,26 +282,7 @@ public:
         return tally_.held;
     }
 
-    /// Triggers the slot of an object that may be destroyed by then.
-    template <class Owner>
-    static void emit_lost(revocable_executor& where, std::weak_ptr<Owner> whose)
-    {
-        where.use(
-            [&whose](const boost::asio::any_io_executor& runs)
-            {
-                boost::asio::post(runs,
-                                  [whose = std::move(whose)]
-                                  {
-                                      if (const auto owner = whose.lock())
-                                          owner->lost_.emit(
-                                              boost::asio::cancellation_type::terminal);
-                                  });
-            });
-    }
-
 private:
-    std::atomic<std::int64_t> expires_;
-    std::atomic<bool> is_over_{false};
     // The common mutex guards the members below.
     tally tally_;
     bool is_reported_ = false;

@@ -5,7 +5,6 @@
 #ifndef TURNSTILE_SRC_REDIS_SESSION_JOB_ENGINE_HPP
 #define TURNSTILE_SRC_REDIS_SESSION_JOB_ENGINE_HPP
 
-#include <atomic>
 #include <boost/asio/cancellation_signal.hpp>
 #include <cstdint>
 #include <functional>
@@ -59,19 +58,19 @@ public:
 };
 
 /// An attempt that is or was held. Accessible from any thread.
-class held_job final : public std::enable_shared_from_this<held_job>
+class held_job final : public held_lease, public std::enable_shared_from_this<held_job>
 {
 public:
     held_job(std::shared_ptr<job_queue_handle> which, const job_granted& what,
              std::shared_ptr<const void> content, std::shared_ptr<revocable_executor> where)
-        : queue(std::move(which))
+        : held_lease(what.expires)
+        , queue(std::move(which))
         , attempt(what.attempt)
         , id(what.id)
         , token(what.token)
         , count(what.count)
         , payload(std::move(content))
-        , executor(std::move(where))
-        , expires_(what.expires.count())
+        , loss_(std::move(where))
     {
     }
 
@@ -81,33 +80,14 @@ public:
     const std::uint64_t token;
     const std::int64_t count;
     const std::shared_ptr<const void> payload;
-    /// The executor on which a loss is reported.
-    const std::shared_ptr<revocable_executor> executor;
 
-    [[nodiscard]] bool valid() const noexcept
-    {
-        return !has_ended_.load(std::memory_order_acquire) &&
-               boot_time().count() < expires_.load(std::memory_order_relaxed);
-    }
-    void set_expiry(local_time expires) noexcept
-    {
-        expires_.store(expires.count(), std::memory_order_relaxed);
-    }
-
-    /// Marks the attempt as no longer held.
-    void end() noexcept { has_ended_.store(true, std::memory_order_release); }
-
-    [[nodiscard]] boost::asio::cancellation_slot lost_slot() noexcept { return lost_.slot(); }
+    [[nodiscard]] boost::asio::cancellation_slot lost_slot() noexcept { return loss_.slot(); }
 
     /// Triggers the slot, on the executor of the worker.
-    void report_loss() { held_lock::emit_lost(*executor, weak_from_this()); }
+    void report_loss() { loss_.emit(weak_from_this()); }
 
 private:
-    friend class held_lock;
-
-    std::atomic<std::int64_t> expires_;
-    std::atomic<bool> has_ended_{false};
-    boost::asio::cancellation_signal lost_;
+    loss_signal loss_;
 };
 
 /// A worker that waits for a job.
