@@ -45,7 +45,7 @@ void start_gate_call(const std::shared_ptr<gate_handle>& gate, gate_call what,
             {
                 if (const auto cancelled = weak.lock())
                     cancelled->gate->core->post([cancelled](session_engine& engine)
-                                                { engine.cancel_gate_call(cancelled); });
+                                                { engine.gates().cancel(cancelled); });
             });
     if (!gate->core->post([operation](session_engine& engine)
                           { engine.start_gate_call(operation); }))
@@ -54,7 +54,7 @@ void start_gate_call(const std::shared_ptr<gate_handle>& gate, gate_call what,
 
 void forget(const std::shared_ptr<gate_handle>& gate) noexcept
 {
-    gate->core->post([gate](session_engine& engine) { engine.forget_gate(*gate); });
+    gate->core->post([gate](session_engine& engine) { engine.gates().forget(*gate); });
 }
 
 boost::asio::any_io_executor executor_of(const gate_handle& gate) noexcept

@@ -52,9 +52,9 @@ void start(const std::shared_ptr<waiting_worker>& worker)
         {
             if (const auto cancelled = weak.lock())
                 cancelled->queue->core->post([cancelled](session_engine& engine)
-                                             { engine.cancel_next(cancelled); });
+                                             { engine.jobs().cancel(cancelled); });
         });
-    if (!core.post([worker](session_engine& engine) { engine.start_next(worker); }))
+    if (!core.post([worker](session_engine& engine) { engine.jobs().next(worker); }))
         worker->done.complete(errc::session_closed, {});
 }
 
@@ -62,8 +62,7 @@ void start(const std::shared_ptr<job_call>& what, error_code error)
 {
     if (error)
         what->done->complete(error, {});
-    else if (!what->queue->core->post([what](session_engine& engine)
-                                      { engine.start_job_call(what); }))
+    else if (!what->queue->core->post([what](session_engine& engine) { engine.jobs().call(what); }))
         what->done->complete(errc::session_closed, {});
 }
 
@@ -115,7 +114,7 @@ void job_hold::progress(double fraction) noexcept
     char* const end = std::to_chars(text.data(), text.data() + text.size(), value).ptr;
     held_->queue->core->post(
         [held = held_, reported = std::string(text.data(), end)](session_engine& engine)
-        { engine.report_progress(*held, reported); });
+        { engine.jobs().progress(*held, reported); });
 }
 
 void job_hold::release() noexcept
@@ -124,7 +123,7 @@ void job_hold::release() noexcept
     {
         held->end();
         held->queue->core->post([held](session_engine& engine)
-                                { engine.end_job(held, attempt_end::abandoned, {}, nullptr); });
+                                { engine.jobs().end(held, attempt_end::abandoned, {}, nullptr); });
     }
 }
 
@@ -145,7 +144,7 @@ std::shared_ptr<job_queue_handle> make_job_queue(const session& owner, std::stri
 
 void forget(const std::shared_ptr<job_queue_handle>& queue) noexcept
 {
-    queue->core->post([queue](session_engine& engine) { engine.forget_jobs(*queue); });
+    queue->core->post([queue](session_engine& engine) { engine.jobs().forget(*queue); });
 }
 
 boost::asio::any_io_executor executor_of(const job_queue_handle& queue) noexcept
@@ -191,7 +190,7 @@ void start_end(job_hold& hold, attempt_end how, std::string error, answer_handle
     {
         const bool posted = held->queue->core->post(
             [held, how, error = std::move(error), done](session_engine& engine)
-            { engine.end_job(held, how, error, done); });
+            { engine.jobs().end(held, how, error, done); });
         held->end();
         if (!posted)
             done->complete(errc::session_closed, {});

@@ -6,9 +6,7 @@
 
 #include <boost/asio/error.hpp>
 #include <turnstile/redis/error.hpp>
-#include <variant>
 
-#include "redis/session/boot_clock.hpp"
 #include "redis/transport/diagnosis.hpp"
 #include "redis/transport/scripts.hpp"
 
@@ -48,9 +46,7 @@ error_code error_of(gate_result result)
 gate_engine::gate_engine(const boost::asio::any_io_executor& strand, connection& wire,
                          std::uint64_t nonce, std::string wake_prefix, std::int64_t drift,
                          engine_owner& who)
-    : client_(nonce, std::move(wake_prefix), drift)
-    , connection_(&wire)
-    , owner_(&who)
+    : client_engine(gate_client(nonce, std::move(wake_prefix), drift), wire, who)
     , strand_(strand)
 {
 }
@@ -136,70 +132,13 @@ void gate_engine::abandon(const operation& what, error_code error, error_code un
     finish(what, is_change && !is_unsent ? unknown : error, 0);
 }
 
-// --- events of the connection -------------------------------------------------------------------
-
-void gate_engine::connected(std::uint64_t incarnation)
-{
-    client_.connected(boot_time(), incarnation);
-    perform();
-}
-
-void gate_engine::disconnected()
-{
-    client_.disconnected(boot_time());
-    perform();
-}
-
-void gate_engine::received(std::string_view message)
-{
-    client_.received(boot_time(), message);
-    perform();
-}
-
-void gate_engine::tick()
-{
-    client_.tick(boot_time());
-    perform();
-}
-
-void gate_engine::on_reply(std::uint64_t number, const reply& answer)
-{
-    owner_->answered(answer);
-    switch (answer.result)
-    {
-    case reply::status::ok:
-        client_.answered(boot_time(), number, answer.text());
-        break;
-    case reply::status::error:
-        client_.refused(boot_time(), number, answer.error);
-        break;
-    case reply::status::unknown:
-        // The client has already processed the loss of the connection.
-        return;
-    }
-    perform();
-}
-
 // --- actions of the client ----------------------------------------------------------------------
-
-void gate_engine::perform()
-{
-    if (std::exchange(is_performing_, true))
-        return;
-    for (auto actions = client_.take_actions(); !actions.empty(); actions = client_.take_actions())
-        for (const gate_action& each : actions)
-            std::visit([this](const auto& what) { perform(what); }, each);
-    is_performing_ = false;
-    owner_->have_acted();
-}
 
 void gate_engine::perform(const gate_command& what)
 {
-    connection_->eval(script_named(name_of(what.op)),
-                      request_word{what.keys.encoded(), what.keys.size()},
-                      request_word{what.arguments.encoded(), what.arguments.size()},
-                      [this, kept = owner_->keep(), number = what.number](const reply& answer)
-                      { on_reply(number, answer); });
+    connection_->eval(
+        script_named(name_of(what.op)), request_word{what.keys.encoded(), what.keys.size()},
+        request_word{what.arguments.encoded(), what.arguments.size()}, on_reply(what.number));
 }
 
 void gate_engine::perform(const gate_ended& what)

@@ -20,8 +20,8 @@
 #include <utility>
 
 #include "redis/protocol/gate_client.hpp"
+#include "redis/session/client_engine.hpp"
 #include "redis/session/completion.hpp"
-#include "redis/session/engine_owner.hpp"
 #include "redis/transport/connection.hpp"
 
 namespace turnstile::redis::detail {
@@ -89,10 +89,8 @@ struct gate_operation_state
 
 /**
  * Performs the actions of the client of gates: the part of a session for events, latches and barriers.
- *
- * All calls and callbacks run on the strand of the session, whose connection it uses.
  */
-class gate_engine
+class gate_engine : public client_engine<gate_engine, gate_client>
 {
 public:
     using operation = std::shared_ptr<gate_operation_state>;
@@ -106,10 +104,6 @@ public:
     void cancel(const operation& what);
     void forget(gate_handle& gate);
 
-    void connected(std::uint64_t incarnation);
-    void disconnected();
-    void received(std::string_view message);
-
     /// An attempt to connect failed: fails read-only operations, or all if @p is_hopeless.
     void fail_after_connect_error(error_code obstacle, bool is_hopeless);
 
@@ -117,28 +111,18 @@ public:
     /// barriers if the connection lasts long enough.
     void finish_all(error_code error, error_code unknown);
 
-    /// The latest time for the next @ref tick; nothing if there are no timers.
-    [[nodiscard]] std::optional<local_time> next_tick() const { return client_.next_tick(); }
-    void tick();
-
-    /// Whether no request needs the server.
-    [[nodiscard]] bool is_idle() const noexcept { return client_.is_idle(); }
-
 private:
-    void perform();
+    friend client_engine;
+
+    using client_engine::perform;
     void perform(const gate_command& what);
     void perform(const gate_ended& what);
-    void on_reply(std::uint64_t number, const reply& answer);
     void abandon(const operation& what, error_code error, error_code unknown);
     void finish(const operation& what, error_code error, std::int64_t number);
 
-    gate_client client_;
-    connection* connection_;
-    engine_owner* owner_;
     boost::asio::any_io_executor strand_;
     // Ordered by their start.
     std::map<gate_request_id, operation> operations_;
-    bool is_performing_ = false;
 };
 
 }  // namespace turnstile::redis::detail

@@ -8,7 +8,6 @@
 #include <boost/asio/error.hpp>
 #include <exception>
 #include <turnstile/redis/error.hpp>
-#include <variant>
 
 #include "redis/protocol/job_text.hpp"
 #include "redis/transport/diagnosis.hpp"
@@ -46,9 +45,7 @@ error_code error_of(job_result result)
 
 job_engine::job_engine(connection& wire, std::uint64_t nonce, std::string wake_prefix,
                        std::int64_t drift, engine_owner& who)
-    : client_(nonce, std::move(wake_prefix), drift)
-    , connection_(&wire)
-    , owner_(&who)
+    : client_engine(job_client(nonce, std::move(wake_prefix), drift), wire, who)
 {
 }
 
@@ -67,7 +64,7 @@ void job_engine::close(job_queue_handle& queue)
         client_.close_queue(std::exchange(queue.id, 0));
 }
 
-void job_engine::next(const std::shared_ptr<waiting_worker>& worker, error_code obstacle)
+void job_engine::next(const std::shared_ptr<waiting_worker>& worker)
 {
     const auto former = std::exchange(worker->finishes, nullptr);
     if (former)
@@ -75,8 +72,8 @@ void job_engine::next(const std::shared_ptr<waiting_worker>& worker, error_code 
     // The lease may have expired before this ran on the strand.
     if (former && !client_.holds(former->attempt))
         return fail(worker, turnstile::errc::lost);
-    if (obstacle)
-        return fail(worker, obstacle);
+    if (const error_code why = owner_->why_refused())
+        return fail(worker, why);
     if (worker->queue->forgotten)
     {
         if (former)
@@ -98,13 +95,16 @@ void job_engine::cancel(const std::shared_ptr<waiting_worker>& worker)
     perform();
 }
 
-void job_engine::call(const std::shared_ptr<job_call>& what, error_code obstacle)
+void job_engine::call(const std::shared_ptr<job_call>& what)
 {
-    if (obstacle)
-    {
-        what->done->complete(obstacle, {});
-        return;
-    }
+    if (const error_code why = owner_->why_refused())
+        what->done->complete(why, {});
+    else
+        send_call(what);
+}
+
+void job_engine::send_call(const std::shared_ptr<job_call>& what)
+{
     calls_.emplace(
         client_.call(boot_time(), open(*what->queue), what->op, what->arguments, what->is_harmless),
         what);
@@ -204,69 +204,12 @@ void job_engine::stop(error_code error)
                   });
 }
 
-// --- events of the connection -------------------------------------------------------------------
-
-void job_engine::connected(std::uint64_t incarnation, bool is_other_server)
-{
-    client_.connected(boot_time(), incarnation, is_other_server);
-    perform();
-}
-
-void job_engine::disconnected()
-{
-    client_.disconnected(boot_time());
-    perform();
-}
-
-void job_engine::received(std::string_view message)
-{
-    client_.received(boot_time(), message);
-    perform();
-}
-
-void job_engine::tick()
-{
-    client_.tick(boot_time());
-    perform();
-}
-
-void job_engine::on_reply(std::uint64_t number, const reply& answer)
-{
-    owner_->answered(answer);
-    switch (answer.result)
-    {
-    case reply::status::ok:
-        client_.answered(boot_time(), number, answer.texts);
-        break;
-    case reply::status::error:
-        client_.refused(boot_time(), number, answer.error);
-        break;
-    case reply::status::unknown:
-        // The client has already processed the loss of the connection.
-        return;
-    }
-    perform();
-}
-
 // --- actions of the client ----------------------------------------------------------------------
-
-void job_engine::perform()
-{
-    if (std::exchange(is_performing_, true))
-        return;
-    for (auto actions = client_.take_actions(); !actions.empty(); actions = client_.take_actions())
-        for (const job_action& each : actions)
-            std::visit([this](const auto& what) { perform(what); }, each);
-    is_performing_ = false;
-    owner_->have_acted();
-}
 
 void job_engine::perform(const job_command& what)
 {
     const std::array<std::string, 1> keys{what.key};
-    connection_->eval(script_named(name_of(what.op)), keys, what.arguments,
-                      [this, kept = owner_->keep(), number = what.number](const reply& answer)
-                      { on_reply(number, answer); });
+    connection_->eval(script_named(name_of(what.op)), keys, what.arguments, on_reply(what.number));
 }
 
 void job_engine::perform(const job_granted& what)
@@ -340,7 +283,7 @@ void job_engine::perform(const job_answered& what)
             std::string& number = ended->arguments.at(2);
             offset = std::to_string(job_number(offset) + jobs);
             number = std::to_string(job_number(number) - jobs);
-            return call(ended, {});
+            return send_call(ended);
         }
         answer = std::move(listed);
     }
@@ -348,7 +291,7 @@ void job_engine::perform(const job_answered& what)
     {
         ended->removed += to_job_number()(answer);
         if (job_word(answer[0], 3) == "1")
-            return call(ended, {});
+            return send_call(ended);
         answer[0] = "ok 0 " + std::to_string(ended->removed);
     }
     if (ended->done)

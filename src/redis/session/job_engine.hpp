@@ -21,9 +21,8 @@
 #include <vector>
 
 #include "redis/protocol/job_client.hpp"
-#include "redis/session/boot_clock.hpp"
+#include "redis/session/client_engine.hpp"
 #include "redis/session/completion.hpp"
-#include "redis/session/engine_owner.hpp"
 #include "redis/session/held_lock.hpp"
 #include "redis/transport/connection.hpp"
 
@@ -129,28 +128,21 @@ struct job_call
 
 /**
  * Performs the actions of the client of job queues: the part of a session for them.
- *
- * All calls and callbacks run on the strand of the session, whose connection it uses.
  */
-class job_engine
+class job_engine : public client_engine<job_engine, job_client>
 {
 public:
     job_engine(connection& wire, std::uint64_t nonce, std::string wake_prefix, std::int64_t drift,
                engine_owner& who);
 
-    /// @p obstacle is the error with which all operations fail at present, if any.
-    void next(const std::shared_ptr<waiting_worker>& worker, error_code obstacle);
+    void next(const std::shared_ptr<waiting_worker>& worker);
     void cancel(const std::shared_ptr<waiting_worker>& worker);
-    void call(const std::shared_ptr<job_call>& what, error_code obstacle);
+    void call(const std::shared_ptr<job_call>& what);
     /// Ends an attempt. @p done may be null.
     void end(const std::shared_ptr<held_job>& held, attempt_end how, std::string error,
              const std::shared_ptr<job_call::done_type>& done);
     void progress(const held_job& held, std::string value);
     void forget(job_queue_handle& queue);
-
-    void connected(std::uint64_t incarnation, bool is_other_server);
-    void disconnected();
-    void received(std::string_view message);
 
     /// Fails all operations, because the configuration has to be changed before the server can be used.
     void fail_after_connect_error(error_code obstacle);
@@ -159,24 +151,19 @@ public:
     /// otherwise with @p unknown. Abandons the held jobs.
     void finish_all(error_code unsent, error_code unknown);
 
-    /// The latest time for the next @ref tick; nothing if there are no timers.
-    [[nodiscard]] std::optional<local_time> next_tick() const { return client_.next_tick(); }
-    void tick();
-
     /// Completes the ends of attempts that have not been answered with the error.
     void stop(error_code error);
 
-    [[nodiscard]] bool is_idle() const noexcept { return client_.is_idle(); }
-
 private:
-    void perform();
+    friend client_engine;
+
+    using client_engine::perform;
     void perform(const job_command& what);
     void perform(const job_granted& what);
     void perform(const job_refused& what);
     void perform(const job_answered& what);
     void perform(const job_lost& what);
     void perform(const job_renewed& what);
-    void on_reply(std::uint64_t number, const reply& answer);
     void fail(const std::shared_ptr<waiting_worker>& worker, error_code error);
     void remove(waiting_worker& worker);
     void fail_all(error_code unsent, error_code unknown);
@@ -185,14 +172,12 @@ private:
     [[nodiscard]] error_code code_of(job_result result, const std::string& key,
                                      const std::string& text);
 
-    job_client client_;
-    connection* connection_;
-    engine_owner* owner_;
+    void send_call(const std::shared_ptr<job_call>& what);
+
     // Ordered by their start.
     std::map<job_request_id, std::shared_ptr<waiting_worker>> waiting_;
     std::unordered_map<job_attempt_id, std::weak_ptr<held_job>> held_;
     std::unordered_map<job_call_id, std::shared_ptr<job_call>> calls_;
-    bool is_performing_ = false;
 };
 
 }  // namespace turnstile::redis::detail

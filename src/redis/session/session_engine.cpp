@@ -213,7 +213,6 @@ void session_engine::bequeath(const std::shared_ptr<held_lock>& held, const std:
     release(held, done);
 }
 
-/// The error with which all new operations fail at present, if any.
 error_code session_engine::why_refused() const
 {
     if (is_closed_)

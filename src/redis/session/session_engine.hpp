@@ -26,8 +26,8 @@
 
 #include "redis/protocol/protocol_client.hpp"
 #include "redis/session/boot_timer.hpp"
+#include "redis/session/client_engine.hpp"
 #include "redis/session/completion.hpp"
-#include "redis/session/engine_owner.hpp"
 #include "redis/session/gate_engine.hpp"
 #include "redis/session/held_lock.hpp"
 #include "redis/session/job_engine.hpp"
@@ -131,24 +131,8 @@ public:
     /// Aborts the waits of this session on a condition.
     void forget_condition(condition_handle& condition);
     void start_gate_call(const gate_engine::operation& operation);
-    void cancel_gate_call(const gate_engine::operation& operation) { gates_.cancel(operation); }
-    void forget_gate(gate_handle& gate) { gates_.forget(gate); }
-    void start_next(const std::shared_ptr<waiting_worker>& worker)
-    {
-        jobs_.next(worker, why_refused());
-    }
-    void cancel_next(const std::shared_ptr<waiting_worker>& worker) { jobs_.cancel(worker); }
-    void start_job_call(const std::shared_ptr<job_call>& what) { jobs_.call(what, why_refused()); }
-    void end_job(const std::shared_ptr<held_job>& held, attempt_end how, std::string error,
-                 const std::shared_ptr<job_call::done_type>& done)
-    {
-        jobs_.end(held, how, std::move(error), done);
-    }
-    void report_progress(const held_job& held, std::string value)
-    {
-        jobs_.progress(held, std::move(value));
-    }
-    void forget_jobs(job_queue_handle& queue) { jobs_.forget(queue); }
+    [[nodiscard]] gate_engine& gates() noexcept { return gates_; }
+    [[nodiscard]] job_engine& jobs() noexcept { return jobs_; }
     /// Receives the result of a script that was run once: an error, or the texts of its reply.
     using script_handler = std::function<void(error_code, const std::vector<std::string>&)>;
 
@@ -189,6 +173,7 @@ private:
     }
     void report(error_code code, const std::string& keys, const std::string& text) override;
     void answered(const reply& answer) override;
+    [[nodiscard]] error_code why_refused() const override;
     [[nodiscard]] error_code why_unreachable() const override;
 
     // Actions of the client.
@@ -218,7 +203,6 @@ private:
     void wake_at(std::optional<local_time> when);
     void announce();
 
-    [[nodiscard]] error_code why_refused() const;
     [[nodiscard]] commit_request commit_of(lock_id lock, std::string condition,
                                            section_changes changes);
     void abandon_contributions();
