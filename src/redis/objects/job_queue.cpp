@@ -21,12 +21,8 @@ namespace {
 /// The number in this word of an answer's first text; 0 if there is none.
 std::uint64_t number_at(const std::vector<std::string>& answer, std::size_t which) noexcept
 {
-    std::uint64_t number = 0;
-    if (answer.empty())
-        return number;
-    const std::string_view word = job_word(answer[0], which);
-    std::from_chars(word.data(), word.data() + word.size(), number);
-    return number;
+    const std::int64_t number = answer.empty() ? 0 : job_number(job_word(answer[0], which));
+    return static_cast<std::uint64_t>(number);
 }
 
 job_failure failure_of(char letter) noexcept

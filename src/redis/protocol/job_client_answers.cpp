@@ -211,7 +211,7 @@ void job_client::on_resync(const unanswered_command& sent, const std::vector<std
     std::string_view tickets = answer.size() > 1 ? answer[1] : std::string_view();
     for (const job_request_id id : sent.others)
     {
-        const std::string_view ticket = split_job_word(tickets);
+        const std::string_view ticket = next_word(tickets);
         const auto found = resynced(id);
         if (found == requests_.end())
             continue;

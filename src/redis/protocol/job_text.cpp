@@ -4,20 +4,10 @@
 
 #include "redis/protocol/job_text.hpp"
 
-#include <algorithm>
-
 #include "redis/protocol/names.hpp"
 #include "redis/protocol/protocol.hpp"
 
 namespace turnstile::redis::detail {
-
-std::string_view split_job_word(std::string_view& text) noexcept
-{
-    const std::size_t end = std::min(text.find(' '), text.size());
-    const std::string_view word = text.substr(0, end);
-    text.remove_prefix(std::min(end + 1, text.size()));
-    return word;
-}
 
 std::int64_t job_number(std::string_view text) noexcept
 {
@@ -28,8 +18,8 @@ std::int64_t job_number(std::string_view text) noexcept
 std::string_view job_word(std::string_view text, std::size_t which) noexcept
 {
     for (; which > 0; --which)
-        split_job_word(text);
-    return split_job_word(text);
+        next_word(text);
+    return next_word(text);
 }
 
 std::string_view split_job_words(std::string_view& text, std::size_t words) noexcept
@@ -37,20 +27,20 @@ std::string_view split_job_words(std::string_view& text, std::size_t words) noex
     const std::string_view whole = text;
     std::string_view last;
     for (; words > 0; --words)
-        last = split_job_word(text);
+        last = next_word(text);
     return whole.substr(0, static_cast<std::size_t>(last.data() + last.size() - whole.data()));
 }
 
 parsed_attempt parse_attempt(std::string_view text) noexcept
 {
     parsed_attempt result;
-    result.id = static_cast<std::uint64_t>(job_number(split_job_word(text)));
-    result.token = static_cast<std::uint64_t>(job_number(split_job_word(text)));
-    result.count = job_number(split_job_word(text));
-    if (const std::string_view flags = split_job_word(text); !flags.empty())
+    result.id = static_cast<std::uint64_t>(job_number(next_word(text)));
+    result.token = static_cast<std::uint64_t>(job_number(next_word(text)));
+    result.count = job_number(next_word(text));
+    if (const std::string_view flags = next_word(text); !flags.empty())
         result.failure = flags.front();
-    result.limit = job_number(split_job_word(text));
-    const std::string_view worker = split_job_word(text);
+    result.limit = job_number(next_word(text));
+    const std::string_view worker = next_word(text);
     if (const auto waiter = parse_waiter_id(worker.substr(0, worker.find('/'))))
         result.request = waiter->sequence;
     return result;
@@ -86,7 +76,7 @@ std::optional<std::pair<std::string, job_priority>> parse_job_record(std::string
     if (record.empty() || record[0] < '1' || record[0] > '3')
         return std::nullopt;
     const auto level = static_cast<job_priority>(record[0] - '1');
-    const std::string_view options = split_job_word(record);
+    const std::string_view options = next_word(record);
     std::int64_t size = 0;
     if (const std::size_t comma = options.rfind(','); comma != std::string_view::npos)
         size = job_number(options.substr(comma + 1));

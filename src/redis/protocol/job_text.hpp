@@ -51,14 +51,11 @@ std::string_view split_job_words(std::string_view& text, std::size_t words) noex
 /// The number of words of an attempt.
 inline constexpr std::size_t words_of_attempt = 6;
 
-/// Splits off the first word of a text.
-std::string_view split_job_word(std::string_view& text) noexcept;
-
 /// A word of a text, from 0.
 [[nodiscard]] std::string_view job_word(std::string_view text, std::size_t which) noexcept;
 
 /// The number in a word; 0 if the word is not a number.
-[[nodiscard]] std::int64_t job_number(std::string_view word) noexcept;
+[[nodiscard]] std::int64_t job_number(std::string_view text) noexcept;
 
 }  // namespace turnstile::redis::detail
 

@@ -43,15 +43,6 @@ bool parse_time(std::string_view text, std::int64_t& value) noexcept
     return parse_number(text, value) && value >= 0 && value < last;
 }
 
-/// Removes the first word from a text and returns it. Returns an empty word at the end.
-std::string_view next_word(std::string_view& text) noexcept
-{
-    const std::size_t end = std::min(text.find(' '), text.size());
-    const std::string_view word = text.substr(0, end);
-    text.remove_prefix(std::min(end + 1, text.size()));
-    return word;
-}
-
 /// Parses `DEADLINE[,NEXT[,FIELD]]`. The next lease of a contribution expires at the time NEXT. FIELD is a field of the
 /// state in which the script failed to undo a contribution. Returns whether the word is valid.
 bool parse_deadline(std::string_view word, script_answer& result)
@@ -103,6 +94,14 @@ bool parse_number(std::string_view text, std::int64_t& value) noexcept
 {
     const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), value);
     return error == std::errc() && stop == text.data() + text.size();
+}
+
+std::string_view next_word(std::string_view& text) noexcept
+{
+    const std::size_t end = std::min(text.find(' '), text.size());
+    const std::string_view word = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    return word;
 }
 
 bool is_transient(std::string_view error) noexcept

@@ -47,6 +47,9 @@ inline constexpr std::string_view not_understood = "the answer of a script canno
 /// Parses a whole number. Returns false if the text is not exactly one number.
 [[nodiscard]] bool parse_number(std::string_view text, std::int64_t& value) noexcept;
 
+/// Removes the first word from a text and returns it. Returns an empty word at the end.
+std::string_view next_word(std::string_view& text) noexcept;
+
 /// The operations of the protocol. Each has its own script.
 enum class operation
 {

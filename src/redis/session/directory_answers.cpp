@@ -12,21 +12,13 @@
 #include <turnstile/redis/error.hpp>
 #include <utility>
 
+#include "redis/protocol/protocol.hpp"
 #include "redis/session/inspection.hpp"
 #include "redis/transport/identity.hpp"
 
 namespace turnstile::redis::detail {
 
 namespace {
-
-/// Removes the first word from a text and returns it.
-std::string_view next_word(std::string_view& text) noexcept
-{
-    const std::size_t end = std::min(text.find(' '), text.size());
-    const std::string_view word = text.substr(0, end);
-    text.remove_prefix(std::min(end + 1, text.size()));
-    return word;
-}
 
 /// The number at the beginning of a text, which is removed; 0 if there is none.
 std::int64_t next_number(std::string_view& text) noexcept

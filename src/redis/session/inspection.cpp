@@ -41,12 +41,8 @@ template <std::size_t Size>
 bool parse_numbers(std::string_view text, std::array<std::int64_t, Size>& values)
 {
     for (std::int64_t& value : values)
-    {
-        const std::size_t end = std::min(text.find(' '), text.size());
-        if (!parse_number(text.substr(0, end), value))
+        if (!parse_number(next_word(text), value))
             return false;
-        text.remove_prefix(std::min(end + 1, text.size()));
-    }
     return text.empty();
 }
 
