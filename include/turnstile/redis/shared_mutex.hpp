@@ -304,27 +304,8 @@ public:
             std::ref(held), writer - upgrader);
     }
 
-    /**
-     * @brief Reads the holders and the waiters of the mutex.
-     *
-     * For operators and logs; the result may be outdated when it arrives.
-     *
-     * @par Completion Signature
-     * @code void(error_code, lock_status) @endcode
-     * @par Errors
-     * If the session is not connected and its attempt to connect fails, the error of that attempt, see
-     * session::async_ready(). `errc::unknown_outcome` if the connection broke before the answer came.
-     * `errc::session_closed`, `errc::wrong_type`, `errc::foreign_layout`, `errc::bad_state`,
-     * `errc::missing_permission`, `errc::server_error`.
-     * @par Per-Operation Cancellation
-     * None.
-     * @par Immediate completion
-     * Never.
-     * @par Round trips
-     * One command, which changes nothing.
-     * @par Complexity
-     * Linear in the number of listed holders and waiters, which lock_status::max_listed limits.
-     */
+    /// Reads the holders and the waiters, for operators and logs. Completion signature
+    /// `void(error_code, lock_status)`; otherwise as @ref async_mutex::async_inspect.
     template <boost::asio::completion_token_for<void(error_code, lock_status)> CompletionToken =
                   boost::asio::deferred_t>
     auto async_inspect(CompletionToken&& token = {})
@@ -333,30 +314,9 @@ public:
             detail::initiation(pool_), token, &detail::start_inspect, std::identity());
     }
 
-    /**
-     * @brief Breaks the lock: removes all holders. For operators that cannot wait until the leases expire.
-     *
-     * The holders lose the mutex as they do when their leases expire, and the logs of their sessions say that
-     * an operator broke it. The fencing token rises, so a former holder that was disconnected cannot reclaim
-     * the mutex. The next waiters get it at once. A former holder that is stopped or disconnected may still
-     * be at work; only fencing tokens protect against its writes.
-     *
-     * For each grant that it ends, the server publishes the key and the fencing token on the channel
-     * `PREFIX:DATABASE:broken`. A user without the permission to publish there cannot break a lock.
-     *
-     * @par Completion Signature
-     * @code void(error_code, std::size_t) @endcode
-     * The number of holders that lost the mutex; 0 if there were none.
-     * @par Errors
-     * As with @ref async_inspect. After `errc::unknown_outcome`, inspect the mutex before you repeat the
-     * call.
-     * @par Per-Operation Cancellation
-     * None.
-     * @par Immediate completion
-     * Never.
-     * @par Round trips
-     * One command; more if waiters are disconnected.
-     */
+    /// Removes all holders, for operators that cannot wait until the leases expire. Completion signature
+    /// `void(error_code, std::size_t)`, with the number of holders that lost the mutex; otherwise as
+    /// @ref async_mutex::async_break.
     template <boost::asio::completion_token_for<void(error_code, std::size_t)> CompletionToken =
                   boost::asio::deferred_t>
     auto async_break(CompletionToken&& token = {})
@@ -366,8 +326,8 @@ public:
             std::nullopt);
     }
 
-    /// Like @ref async_break, but removes only the holder with this lock_holder::fencing_token. Later holders
-    /// keep the mutex. Completion signature `void(error_code, std::size_t)`; same errors.
+    /// The same, but removes only the holder with this lock_holder::fencing_token. Later holders keep
+    /// the mutex.
     template <boost::asio::completion_token_for<void(error_code, std::size_t)> CompletionToken =
                   boost::asio::deferred_t>
     auto async_break(std::uint64_t fencing_token, CompletionToken&& token = {})
