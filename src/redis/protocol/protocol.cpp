@@ -14,21 +14,7 @@ namespace {
 
 constexpr std::array<std::string_view, number_of_operations> operation_names{
     "acquire", "release", "cancel", "renew",         "nudge",    "resync", "commit",
-    "notify",  "requeue", "fetch",  "contributions", "transact", ""};
-
-constexpr std::array<std::string_view, number_of_operations> pool_operation_names{"pool_acquire",
-                                                                                  "pool_release",
-                                                                                  "pool_cancel",
-                                                                                  "pool_renew",
-                                                                                  "pool_nudge",
-                                                                                  "pool_resync",
-                                                                                  "",
-                                                                                  "",
-                                                                                  "",
-                                                                                  "",
-                                                                                  "",
-                                                                                  "",
-                                                                                  "pool_count"};
+    "notify",  "requeue", "fetch",  "contributions", "transact", "count"};
 
 // In the order of script_answer::status_code.
 constexpr std::array<std::string_view, 19> status_names{
@@ -134,10 +120,10 @@ std::string damage_text(const std::string& key, std::string_view error)
            "; delete that key, or leave it alone until it has expired";
 }
 
-std::string_view name_of(operation op, object_kind kind) noexcept
+std::string name_of(operation op, object_kind kind)
 {
-    const auto& names = kind == object_kind::pool ? pool_operation_names : operation_names;
-    return names[static_cast<std::size_t>(op)];
+    const std::string_view folder = kind == object_kind::pool ? "pool_" : "";
+    return std::string(folder).append(operation_names[static_cast<std::size_t>(op)]);
 }
 
 std::optional<std::vector<script_answer>> parse_answers(std::span<const std::string> texts)

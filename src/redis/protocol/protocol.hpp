@@ -94,7 +94,7 @@ enum class object_kind
 };
 
 /// The name of an operation's script: its file name, after `pool_` for a script of lua/pool.
-[[nodiscard]] std::string_view name_of(operation op, object_kind kind = object_kind::lock) noexcept;
+[[nodiscard]] std::string name_of(operation op, object_kind kind = object_kind::lock);
 
 /// The argument of a script that states whether it notifies one waiter of a condition, or all of them.
 [[nodiscard]] constexpr std::string_view extent(bool all) noexcept
