@@ -451,8 +451,8 @@ public:
     auto async_break(CompletionToken&& token = {})
     {
         return boost::asio::async_initiate<CompletionToken, void(error_code, std::size_t)>(
-            detail::initiation(lock_), token, &detail::start_break, detail::to_size(),
-            std::nullopt);
+            detail::initiation(lock_), token, &detail::start_break,
+            detail::number_to<std::size_t>(), std::nullopt);
     }
 
     /// Like @ref async_break, but removes only the holder with this lock_holder::fencing_token. A later
@@ -464,32 +464,16 @@ public:
     auto async_break(std::uint64_t fencing_token, CompletionToken&& token = {})
     {
         return boost::asio::async_initiate<CompletionToken, void(error_code, std::size_t)>(
-            detail::initiation(lock_), token, &detail::start_break, detail::to_size(),
-            fencing_token);
+            detail::initiation(lock_), token, &detail::start_break,
+            detail::number_to<std::size_t>(), fencing_token);
     }
 
 private:
     friend class condition;
     friend guard_type;
 
-    struct to_guard
-    {
-        guard_type operator()(detail::grant granted) const noexcept
-        {
-            granted.record_delivery();
-            return turnstile::detail::guard_access::make<guard_type>(std::move(granted));
-        }
-    };
-
-    struct to_optional
-    {
-        std::optional<guard_type> operator()(detail::grant granted) const noexcept
-        {
-            if (!granted)
-                return std::nullopt;
-            return to_guard()(std::move(granted));
-        }
-    };
+    using to_guard = detail::to_owner<guard_type, grant_type>;
+    using to_optional = detail::to_optional_owner<guard_type, grant_type>;
 
     /// If the mutex was destroyed before the delivery, the wait is aborted, and the lock is released.
     struct to_token

@@ -383,7 +383,7 @@ public:
     auto async_create(CompletionToken&& token = {})
     {
         return boost::asio::async_initiate<CompletionToken, void(error_code, bool)>(
-            detail::initiation(pool_), token, &detail::start_create, to_bool());
+            detail::initiation(pool_), token, &detail::start_create, detail::number_to<bool>());
     }
 
     /**
@@ -407,7 +407,8 @@ public:
     auto async_available(CompletionToken&& token = {})
     {
         return boost::asio::async_initiate<CompletionToken, void(error_code, std::ptrdiff_t)>(
-            detail::initiation(pool_), token, &detail::start_read, to_number());
+            detail::initiation(pool_), token, &detail::start_read,
+            detail::number_to<std::ptrdiff_t>());
     }
 
     /// Reads the holders and the waiters, for operators and logs. Completion signature
@@ -428,8 +429,8 @@ public:
     auto async_break(CompletionToken&& token = {})
     {
         return boost::asio::async_initiate<CompletionToken, void(error_code, std::size_t)>(
-            detail::initiation(pool_), token, &detail::start_break, detail::to_size(),
-            std::nullopt);
+            detail::initiation(pool_), token, &detail::start_break,
+            detail::number_to<std::size_t>(), std::nullopt);
     }
 
     /// The same, but removes only the holder with this lock_holder::fencing_token. Later holders keep
@@ -439,8 +440,8 @@ public:
     auto async_break(std::uint64_t fencing_token, CompletionToken&& token = {})
     {
         return boost::asio::async_initiate<CompletionToken, void(error_code, std::size_t)>(
-            detail::initiation(pool_), token, &detail::start_break, detail::to_size(),
-            fencing_token);
+            detail::initiation(pool_), token, &detail::start_break,
+            detail::number_to<std::size_t>(), fencing_token);
     }
 
 private:
@@ -449,38 +450,8 @@ private:
 
     explicit async_semaphore(std::shared_ptr<detail::lock_handle> pool) noexcept;
 
-    struct to_permit
-    {
-        permit_type operator()(detail::grant granted) const
-        {
-            granted.record_delivery();
-            return turnstile::detail::guard_access::make<permit_type>(
-                detail::permit_grant(std::move(granted)));
-        }
-    };
-
-    struct to_optional
-    {
-        std::optional<permit_type> operator()(detail::grant granted) const
-        {
-            if (!granted)
-                return std::nullopt;
-            return to_permit()(std::move(granted));
-        }
-    };
-
-    struct to_bool
-    {
-        bool operator()(std::int64_t number) const noexcept { return number != 0; }
-    };
-
-    struct to_number
-    {
-        std::ptrdiff_t operator()(std::int64_t number) const noexcept
-        {
-            return static_cast<std::ptrdiff_t>(number);
-        }
-    };
+    using to_permit = detail::to_owner<permit_type, grant_type>;
+    using to_optional = detail::to_optional_owner<permit_type, grant_type>;
 
     template <class Result, class Map, class CompletionToken>
     auto initiate(detail::time_limit limit, std::ptrdiff_t units, Map map, CompletionToken&& token)

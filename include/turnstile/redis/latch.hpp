@@ -159,7 +159,7 @@ public:
     auto async_try_wait(CompletionToken&& token = {})
     {
         return boost::asio::async_initiate<CompletionToken, void(error_code, bool)>(
-            detail::initiation(gate_), token, &detail::start_gate_call, detail::to_openness(),
+            detail::initiation(gate_), token, &detail::start_gate_call, detail::number_to<bool>(),
             detail::gate_call::read, 1, detail::time_limit());
     }
 

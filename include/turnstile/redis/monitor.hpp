@@ -335,8 +335,8 @@ public:
     auto async_break(CompletionToken&& token = {})
     {
         return boost::asio::async_initiate<CompletionToken, void(error_code, std::size_t)>(
-            detail::initiation(origin_->lock), token, &detail::start_break, detail::to_size(),
-            std::nullopt);
+            detail::initiation(origin_->lock), token, &detail::start_break,
+            detail::number_to<std::size_t>(), std::nullopt);
     }
 
     /// The same, but removes only the holder with this lock_holder::fencing_token. A later holder keeps
@@ -346,8 +346,8 @@ public:
     auto async_break(std::uint64_t fencing_token, CompletionToken&& token = {})
     {
         return boost::asio::async_initiate<CompletionToken, void(error_code, std::size_t)>(
-            detail::initiation(origin_->lock), token, &detail::start_break, detail::to_size(),
-            fencing_token);
+            detail::initiation(origin_->lock), token, &detail::start_break,
+            detail::number_to<std::size_t>(), fencing_token);
     }
 
 private:

@@ -322,8 +322,8 @@ public:
     auto async_break(CompletionToken&& token = {})
     {
         return boost::asio::async_initiate<CompletionToken, void(error_code, std::size_t)>(
-            detail::initiation(pool_), token, &detail::start_break, detail::to_size(),
-            std::nullopt);
+            detail::initiation(pool_), token, &detail::start_break,
+            detail::number_to<std::size_t>(), std::nullopt);
     }
 
     /// The same, but removes only the holder with this lock_holder::fencing_token. Later holders keep
@@ -333,8 +333,8 @@ public:
     auto async_break(std::uint64_t fencing_token, CompletionToken&& token = {})
     {
         return boost::asio::async_initiate<CompletionToken, void(error_code, std::size_t)>(
-            detail::initiation(pool_), token, &detail::start_break, detail::to_size(),
-            fencing_token);
+            detail::initiation(pool_), token, &detail::start_break,
+            detail::number_to<std::size_t>(), fencing_token);
     }
 
 private:
@@ -342,27 +342,6 @@ private:
     static constexpr std::int64_t reader = 1;
     static constexpr std::int64_t upgrader = (std::int64_t(1) << 30U) + 1;
     static constexpr std::int64_t writer = (std::int64_t(1) << 30U) + max_readers;
-
-    template <class Guard>
-    struct to_guard
-    {
-        Guard operator()(detail::grant granted) const noexcept
-        {
-            granted.record_delivery();
-            return turnstile::detail::guard_access::make<Guard>(std::move(granted));
-        }
-    };
-
-    template <class Guard>
-    struct to_optional
-    {
-        std::optional<Guard> operator()(detail::grant granted) const noexcept
-        {
-            if (!granted)
-                return std::nullopt;
-            return to_guard<Guard>()(std::move(granted));
-        }
-    };
 
     /// Moves the hold from the upgraded guard to the new one.
     class to_writer
@@ -373,12 +352,12 @@ private:
         {
         }
 
-        guard_type operator()(detail::grant granted) const noexcept
+        guard_type operator()(detail::grant granted) const
         {
             // The new grant includes the hold of the old one.
             if (granted)
                 (void)upgraded_->detach();
-            return to_guard<guard_type>()(std::move(granted));
+            return detail::to_owner<guard_type>()(std::move(granted));
         }
 
     private:
@@ -389,7 +368,7 @@ private:
     auto wait(std::int64_t mode, CompletionToken&& token)
     {
         return boost::asio::async_initiate<CompletionToken, void(error_code, Guard)>(
-            detail::initiation(pool_), token, &detail::start_acquire, to_guard<Guard>(),
+            detail::initiation(pool_), token, &detail::start_acquire, detail::to_owner<Guard>(),
             detail::time_limit(), mode, false);
     }
 
@@ -397,8 +376,8 @@ private:
     auto try_for(detail::time_limit limit, std::int64_t mode, CompletionToken&& token)
     {
         return boost::asio::async_initiate<CompletionToken, void(error_code, std::optional<Guard>)>(
-            detail::initiation(pool_), token, &detail::start_acquire, to_optional<Guard>(), limit,
-            mode, false);
+            detail::initiation(pool_), token, &detail::start_acquire,
+            detail::to_optional_owner<Guard>(), limit, mode, false);
     }
 
     std::shared_ptr<detail::lock_handle> pool_;

@@ -58,12 +58,6 @@ struct to_cv_status
     }
 };
 
-/// Maps the result of a read: whether the gate is open.
-struct to_openness
-{
-    bool operator()(std::int64_t number) const noexcept { return number != 0; }
-};
-
 }  // namespace turnstile::redis::detail
 
 #endif

@@ -17,6 +17,7 @@
 #include <string_view>
 #include <turnstile/detail/saturated.hpp>
 #include <turnstile/error.hpp>
+#include <turnstile/lock_guard.hpp>
 #include <turnstile/owner_token.hpp>
 #include <turnstile/redis/detail/erased_handler.hpp>
 #include <turnstile/redis/detail/initiation.hpp>
@@ -154,6 +155,36 @@ template <class Clock, class Duration>
 using lock_handler = erased_handler<void(error_code, grant)>;
 using count_handler = erased_handler<void(error_code, std::int64_t)>;
 using done_handler = erased_handler<void(error_code)>;
+
+/// Makes a guard or a permit from a grant.
+template <class Owner, class Grant = grant>
+struct to_owner
+{
+    Owner operator()(grant granted) const
+    {
+        granted.record_delivery();
+        return turnstile::detail::guard_access::make<Owner>(Grant(std::move(granted)));
+    }
+};
+
+/// The same for an operation that a time-out or a failed try ends without a grant.
+template <class Owner, class Grant = grant>
+struct to_optional_owner
+{
+    std::optional<Owner> operator()(grant granted) const
+    {
+        if (!granted)
+            return std::nullopt;
+        return to_owner<Owner, Grant>()(std::move(granted));
+    }
+};
+
+/// Converts the number that is the result of an operation.
+template <class To>
+struct number_to
+{
+    To operator()(std::int64_t number) const noexcept { return static_cast<To>(number); }
+};
 
 /// Waits for a lock. An empty grant without an error means a time-out, or that a try found the lock held.
 void start_lock(const std::shared_ptr<lock_handle>& lock, time_limit limit, lock_handler handler);

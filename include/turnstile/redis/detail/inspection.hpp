@@ -5,7 +5,6 @@
 #ifndef TURNSTILE_REDIS_DETAIL_INSPECTION_HPP
 #define TURNSTILE_REDIS_DETAIL_INSPECTION_HPP
 
-#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -27,15 +26,6 @@ void start_inspect(const std::shared_ptr<lock_handle>& lock, status_handler hand
 /// holders that lost it.
 void start_break(const std::shared_ptr<lock_handle>& lock, std::optional<std::uint64_t> fence,
                  count_handler handler);
-
-/// Converts a number of holders.
-struct to_size
-{
-    std::size_t operator()(std::int64_t number) const noexcept
-    {
-        return static_cast<std::size_t>(number);
-    }
-};
 
 }  // namespace turnstile::redis::detail
 

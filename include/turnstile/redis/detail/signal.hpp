@@ -119,10 +119,10 @@ struct initiate_event_read : event_initiation
     void operator()(Handler&& handler) const
     {
         if (this->is_automatic())
-            this->on_signals()(std::forward<Handler>(handler), &start_read, to_openness());
+            this->on_signals()(std::forward<Handler>(handler), &start_read, number_to<bool>());
         else
             this->call(std::forward<Handler>(handler), gate_call::read, time_limit(),
-                       to_openness());
+                       number_to<bool>());
     }
 };
 
