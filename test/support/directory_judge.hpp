@@ -327,6 +327,8 @@ private:
             promise(after.holders.contains(id) || std::ranges::count(queued_, id) != 0 ||
                         (does && is_end(what.what) && id == what.id),
                     id + " lost its units");
+        promise(!does || !is_end(what.what) || !after.holders.contains(what.id),
+                what.id + " has its units after its end");
         for (const auto& [id, holding] : after.holders)
         {
             const auto old = before_.holders.find(id);
