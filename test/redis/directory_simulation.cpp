@@ -19,6 +19,7 @@
 
 #include "support/directory_judge.hpp"
 #include "support/random_runs.hpp"
+#include "support/simulation.hpp"
 
 // Random histories of clients and the semaphores of one directory: connections break, commands in flight are lost or
 // arrive late, leases end, and the server's clock is set. TURNSTILE_RANDOM_RUNS is the number of histories.
@@ -555,6 +556,150 @@ BOOST_DATA_TEST_CASE(each_safeguard_is_necessary, all_safeguards())
     BOOST_TEST_MESSAGE(sample.name << ": without it, seed " << seed << " breaks a promise");
     script_engine whole;
     BOOST_TEST(find_directory_violation(whole, seed) == "");
+}
+
+// --- sessions that wait -------------------------------------------------------------------------
+
+// The clients are those of sessions. They wait, send nudges, renew their leases, crash, and pass their units to permits.
+// Users take, renew and release permits over the same connections.
+
+simulation_options with_sessions(std::uint64_t seed)
+{
+    simulation_options options;
+    options.pool_capacity = 4;
+    options.directory = true;
+    options.removals = seed % 4 == 0;
+    options.use = seed % 5 < 2 ? pool_use::supplies : pool_use::shares;
+    options.equal_leases = seed / 3 % 2 == 0;
+    return with_crashes(options, seed);
+}
+
+const std::uint64_t portion = simulations_are_optimized() ? 10 : 1;
+
+// A waiter receives its units as soon as they are released, or the first lease ends, even if another client has made that
+// lease shorter.
+BOOST_AUTO_TEST_CASE(histories_with_crashes)
+{
+    script_engine scripts;
+    run_seeds(40 * portion, [&](std::uint64_t seed)
+              { BOOST_TEST(find_violation(scripts, with_sessions(seed)) == ""); });
+}
+
+BOOST_AUTO_TEST_CASE(histories_with_faults)
+{
+    script_engine scripts;
+    run_seeds(20 * portion,
+              [&](std::uint64_t seed)
+              {
+                  simulation_options options = with_sessions(seed);
+                  options.clients = 0;
+                  options.faults = all_faults();
+                  options.most_faults = 8;
+                  BOOST_TEST(find_violation(scripts, options) == "");
+              });
+}
+
+simulation_options without_faults(std::uint64_t seed)
+{
+    simulation_options options = with_sessions(seed);
+    options.most_faults = 0;
+    return options;
+}
+
+// If a script leaves work, its caller sends the next command at once. A session that crashes before leaves it to the
+// nudges of the others.
+BOOST_AUTO_TEST_CASE(histories_of_scripts_that_do_little)
+{
+    script_engine scripts({{"pool_prologue", "local at_once = 64", "local at_once = 1"}});
+    run_seeds(20 * portion, [&](std::uint64_t seed)
+              { BOOST_TEST(find_violation(scripts, without_faults(seed)) == ""); });
+}
+
+/// Something without which a waiter waits too long.
+struct wake_up
+{
+    const char* name;
+    script_patch without;
+    /// The broken promise.
+    const char* promise;
+    /// A history that breaks it, which is tried first; if it no longer does, others are searched.
+    std::uint64_t seed;
+
+    friend std::ostream& operator<<(std::ostream& stream, const wake_up& each)
+    {
+        return stream << each.name;
+    }
+};
+
+const std::vector<wake_up>& all_wake_ups()
+{
+    static const std::vector<wake_up> list{
+        {"waiters learn of an earlier deadline",
+         {"pool_prologue", "if not informed[id] then", "if false then"},
+         "no waiter was informed",
+         1},
+        {"a permit may have the first deadline",
+         {"pool_prologue",
+          "redis.call('ZADD', s.permits, text(fence), id)\n"
+          "  note_deadline(s, s.now + lease * 1000)",
+          "redis.call('ZADD', s.permits, text(fence), id)"},
+         "no waiter was informed",
+         11},
+        {"a grant may have the first deadline",
+         {"pool_prologue",
+          "hold(s, id, units, s.fence, 0, s.now + s.claim * 1000)\n"
+          "  note_deadline(s, s.now + s.claim * 1000)",
+          "hold(s, id, units, s.fence, 0, s.now + s.claim * 1000)"},
+         "no waiter was informed",
+         137},
+        {"a renewal may make the first deadline earlier",
+         {"pool_permit", "s.ended = ends", "s.ended = 0"},
+         "a waiter is left waiting",
+         19},
+        {"a permit may end before the grant whose units it received",
+         {"pool_release", "s.ended = ends", "s.ended = 0"},
+         "no waiter was informed",
+         11},
+        {"waiters send a nudge when the first lease ends",
+         {"pool_prologue", "tonumber(first or s.now + lease * 1000)", "s.now + lease * 1000"},
+         "no waiter was informed",
+         2},
+        {"a nudge that serves its waiter names the first deadline",
+         {"pool_nudge", "s.head and text(next_nudge(s, lease))", "nil"},
+         "a waiter is left waiting",
+         2833},
+        {"permits expire",
+         {"pool_prologue", "    drop(s, id, units or 0)\n    local has",
+          "    if not is_permit(id) then drop(s, id, units or 0) end\n    local has"},
+         "no waiter was informed",
+         1},
+        {"waiters learn that their semaphore is removed",
+         {"pool_delist", "for _, id in ipairs(redis.call('ZRANGE', s.queue, 0, -1)) do",
+          "for _, id in ipairs({}) do"},
+         "the server does not know the waiter",
+         8},
+        {"all waiters learn that their semaphore is removed",
+         {"pool_delist", "redis.call('ZRANGE', s.queue, 0, -1)",
+          "redis.call('ZRANGE', s.queue, 1, -1)"},
+         "the server does not know the waiter",
+         8},
+    };
+    return list;
+}
+
+BOOST_DATA_TEST_CASE(each_wake_up_is_necessary, all_wake_ups())
+{
+    script_engine weakened({sample.without});
+    std::uint64_t seed = sample.seed;
+    const auto breaks = [&]
+    {
+        return simulate(weakened, with_sessions(seed)).violation.find(sample.promise) !=
+               std::string::npos;
+    };
+    BOOST_TEST_REQUIRE(find_seed(seed, breaks), "no history needs it: " << sample.name);
+    BOOST_TEST_MESSAGE(sample.name << ": without it, seed " << seed << " breaks a promise");
+    script_engine whole;
+    BOOST_TEST(find_violation(whole, with_sessions(seed)) == "");
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -74,7 +74,9 @@ pool_judge::contents pool_judge::look(const redis_store& store, std::size_t inde
     if (const auto* holders = store.zset(keys[0] + "{holders}"))
         for (const auto& [deadline, id] : holders->order)
         {
-            holding& each = result.holders[id];
+            // The id of an attempt contains the number of a connection.
+            const bool is_permit = id.find('#') == std::string::npos;
+            holding& each = (is_permit ? result.permits : result.holders)[id];
             std::istringstream(entry_of("h " + id)) >> each.units >> each.fence >> each.left;
         }
     if (!result.queue.empty())
@@ -95,7 +97,7 @@ bool pool_judge::would_fit(const redis_store& store, std::size_t index,
     if (const auto* holders = store.zset(keys_[index][0] + "{holders}"))
         for (const auto& [deadline, id] : holders->order)
             if (deadline <= static_cast<double>(store.clock))
-                held -= now.holders.at(id).units;
+                held -= (now.permits.contains(id) ? now.permits : now.holders).at(id).units;
     const auto* state = store.hash(keys_[index][0]);
     return state != nullptr && fits(held, now.outside, number(state->at("w " + waiter)));
 }
@@ -147,20 +149,46 @@ void pool_judge::after_script(const redis_store& store, std::size_t index, const
     for (const auto& [channel, message] : store.published)
         if (message.starts_with("lost "))
             lost.push_back(message.substr(5, message.find(' ', 5) - 5));
-    note_arrivals(each, after, script);
+    begin_arrivals(each.arrivals, script.what);
+    note_arrivals(each, after);
     note_releases(each, after, script, lost);
-    note_grants(each, after, script, now, knows);
+    // During a grace, the server believes every holder: its own memory may be outdated. Then the claim lease is followed
+    // by two times.
+    const bool believes = script.what.op == operation::resync &&
+                          std::ranges::any_of(script.what.arguments, [](const std::string& word)
+                                              { return word.find(' ') != std::string::npos; });
+    note_grants(each, after, believes, now, knows);
     if (script.what.op != operation::cancel && script.what.op != operation::resync)
         check_drops(each, after, knows);
     check_account(each, after, script);
-    check_contents(each, after, script);
+    check_contents(each, after, std::ranges::any_of(script.answers, &script_answer::more));
     each.seen = after;
     check_beliefs(each, now);
 }
 
-void pool_judge::note_arrivals(pool& each, const contents& after, const executed& script)
+void pool_judge::after_call(const redis_store& store, std::size_t index, time now,
+                            const witness& knows, bool has_more)
 {
-    begin_arrivals(each.arrivals, script.what);
+    pool& each = pools_[index];
+    const contents after = look(store, index);
+    each.base += after.outside - each.seen.outside;
+    for (auto& [who, arrived] : each.arrivals)
+        arrived.there = false;
+    note_arrivals(each, after);
+    note_grants(each, after, false, now, knows);
+    note_permits(each, after);
+    const bool is_removed = each.was_there && !store.exists(keys_[index][0]);
+    if (!is_removed)
+        check_drops(each, after, knows);
+    check_contents(each, after, has_more);
+    each.seen = after;
+    if (is_removed)
+        removed(index, now);
+    check_beliefs(each, now);
+}
+
+void pool_judge::note_arrivals(pool& each, const contents& after)
+{
     const auto arrives = [&](const std::string& id)
     {
         const waiter_id waiter = id_of(id);
@@ -196,14 +224,9 @@ void pool_judge::note_releases(pool& each, const contents& after, const executed
     }
 }
 
-void pool_judge::note_grants(pool& each, const contents& after, const executed& script, time now,
+void pool_judge::note_grants(pool& each, const contents& after, bool believes, time now,
                              const witness& knows)
 {
-    // During a grace, the server believes every holder: its own memory may be outdated. Then the claim lease is followed
-    // by two times.
-    const bool believes = script.what.op == operation::resync &&
-                          std::ranges::any_of(script.what.arguments, [](const std::string& word)
-                                              { return word.find(' ') != std::string::npos; });
     std::map<std::int64_t, std::string> granted;
     for (const auto& [id, held] : after.holders)
     {
@@ -239,6 +262,20 @@ void pool_judge::note_grants(pool& each, const contents& after, const executed& 
     // They have been served: a later position is independent of this one.
     for (const auto& [fence, id] : granted)
         each.arrivals[name_of(id_of(id))].claim = 0;
+}
+
+/// A permit has the token of the grant whose units it received, or a new one.
+void pool_judge::note_permits(pool& each, const contents& after)
+{
+    for (const auto& [id, held] : after.permits)
+    {
+        if (each.seen.permits.contains(id))
+            continue;
+        if (held.fence <= each.top_fence && !fences_excused(each))
+            violate("the permit " + id + " has the token " + std::to_string(held.fence) +
+                    " after " + std::to_string(each.top_fence));
+        each.top_fence = std::max(each.top_fence, held.fence);
+    }
 }
 
 void pool_judge::check_order(pool& each, const contents& after, attempt_name winner,
@@ -298,9 +335,10 @@ void pool_judge::check_account(pool& each, const contents& after, const executed
 }
 
 /// The server's memory is consistent, and no waiter waits although it could be granted its units.
-void pool_judge::check_contents(pool& each, const contents& after, const executed& script)
+void pool_judge::check_contents(pool& each, const contents& after, bool has_more)
 {
-    if (after.ids == 0 && after.holders.empty() && after.queue.empty() && after.held == 0)
+    if (after.ids == 0 && after.holders.empty() && after.permits.empty() && after.queue.empty() &&
+        after.held == 0)
         each.damaged = false;
     if (each.damaged)
         return;
@@ -311,18 +349,19 @@ void pool_judge::check_contents(pool& each, const contents& after, const execute
         if (held.fence == 0)
             violate(id + " is a holder of nothing");
     }
+    for (const auto& [id, held] : after.permits)
+        sum += held.units;
     if (sum != after.held)
         violate("the holders have " + std::to_string(sum) + " units, and the pool says " +
                 std::to_string(after.held));
-    if (after.ids != after.holders.size() + after.queue.size())
+    if (after.ids != after.holders.size() + after.permits.size() + after.queue.size())
         violate("units of an unknown attempt are stored");
     if (after.in_grace)
         return;
     // If the clock was set back before the server lost its memory, the leases of an outdated state may end after the grace.
     if (!fits(after.held, after.outside, 0) && !fences_excused(each))
         violate("there are more units than the capacity");
-    const bool more = std::ranges::any_of(script.answers, &script_answer::more);
-    if (!after.queue.empty() && !more && fits(after.held, after.outside, after.first))
+    if (!after.queue.empty() && !has_more && fits(after.held, after.outside, after.first))
         violate("the first of the queue fits, and waits");
 }
 
@@ -381,6 +420,8 @@ void pool_judge::check_beliefs(const pool& each, time now)
     std::int64_t ordinary = each.seen.outside;
     std::int64_t specials = 0;
     std::string who;
+    for (const auto& [id, held] : each.seen.permits)
+        ordinary += held.units;
     for (const auto& [name, theirs] : each.believers)
     {
         if (theirs.expires <= now)

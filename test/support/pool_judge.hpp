@@ -62,6 +62,13 @@ public:
     void taken(std::size_t index, attempt_name who) override;
     void check_rest(const redis_store& store) override;
 
+    /// Called after each script of a directory, like after_script(). The units that such a script takes for good or adds
+    /// are not checked here, see directory_judge.hpp.
+    void after_call(const redis_store& store, std::size_t index, time now, const witness& knows,
+                    bool has_more);
+    /// A pool of a directory was removed. Its holders learn that at their next renewal.
+    void removed(std::size_t index, time now) { forgot(index, now, true); }
+
     /// A holder has received the number of units that it still has, and of those that it left outside.
     void known(std::size_t index, attempt_name who, std::int64_t units, std::int64_t outside);
 
@@ -86,6 +93,8 @@ private:
         std::int64_t outside = 0;
         std::vector<std::string> queue;
         std::map<std::string, holding> holders;
+        // In a directory: the holders that belong to no session.
+        std::map<std::string, holding> permits;
         // The units that the first waiter requests.
         std::int64_t first = 0;
         // Whether the memory may be outdated, and the server waits for unknown holders.
@@ -138,15 +147,16 @@ private:
 
     [[nodiscard]] contents look(const redis_store& store, std::size_t index) const;
     [[nodiscard]] bool fits(std::int64_t held, std::int64_t outside, std::int64_t units) const;
-    void note_arrivals(pool& each, const contents& after, const executed& script);
+    void note_arrivals(pool& each, const contents& after);
     void note_releases(pool& each, const contents& after, const executed& script,
                        const std::vector<std::string>& lost);
-    void note_grants(pool& each, const contents& after, const executed& script, time now,
+    void note_grants(pool& each, const contents& after, bool believes, time now,
                      const witness& knows);
+    void note_permits(pool& each, const contents& after);
     void check_order(pool& each, const contents& after, attempt_name winner, const witness& knows);
     void check_drops(pool& each, const contents& after, const witness& knows);
     void check_account(pool& each, const contents& after, const executed& script);
-    void check_contents(pool& each, const contents& after, const executed& script);
+    void check_contents(pool& each, const contents& after, bool has_more);
     void check_beliefs(const pool& each, time now);
     void open_account(pool& each);
     /// If the hash of a pool was deleted alone, its fences continue above the ends of the leases, and clients carry

@@ -9,6 +9,7 @@
 #include <type_traits>
 
 #include "packed_state.hpp"
+#include "turnstile/redis/async_semaphore.hpp"
 
 // The clients, their clocks and their actions. The network, the server and the faults are in
 // simulation_faults.cpp and simulation_network.cpp.
@@ -24,6 +25,8 @@ namespace {
 pool_shape shape_of(const simulation_options& options, pool_use use, dice& dice)
 {
     pool_shape result;
+    if (options.directory)
+        return {redis::async_semaphore::max_capacity, -1};
     result.capacity = options.pool_capacity;
     if (options.pool_capacity != 0 && use == pool_use::supplies && dice.coin())
         result.outside = dice.below(options.pool_capacity + 1);
@@ -47,9 +50,12 @@ simulation_world::simulation_world(script_engine& scripts, const simulation_opti
               const unsigned count = options.locks != 0 ? options.locks : 1 + dice_.below(3);
               keys.reserve(count);
               for (unsigned i = 0; i < count; ++i)
-                  keys.push_back(has_pools() ? pool_keys("sim", "pool", std::to_string(i))
-                                             : keys_of_lock(mutex_keys(
-                                                   "sim", "lock " + std::to_string(i))[0]));
+                  keys.push_back(
+                      options.directory ? lock_keys{listed_key(directory_key("sim", "directory"),
+                                                               "pool" + std::to_string(i))}
+                      : has_pools()
+                          ? pool_keys("sim", "pool", std::to_string(i))
+                          : keys_of_lock(mutex_keys("sim", "lock " + std::to_string(i))[0]));
               return keys;
           }())
     , lease_(microseconds(options.lease).count())
@@ -61,6 +67,7 @@ simulation_world::simulation_world(script_engine& scripts, const simulation_opti
     // Long ago.
     server_started_ = -microseconds(std::chrono::hours(1)).count();
     store_.counts = options.counts;
+    index_ = directory_key("sim", "directory");
     const world_time shortest_memory =
         options.equal_leases ? 2 * lease_ : lease_ / shortest_lease_divisor;
     if (has_pools())
@@ -139,6 +146,13 @@ void simulation_world::start(std::size_t index)
               {
                   if (clients_[index].life == life)
                       input(index, [this, index] { begin_section(index); });
+              });
+    for (unsigned i = options_.directory ? 4 + dice_.below(12) : 0; i > 0; --i)
+        after(span(0, 8 * lease_),
+              [this, index, life]
+              {
+                  if (clients_[index].life == life)
+                      input(index, [this, index] { use_directory(index); });
               });
 }
 
@@ -287,14 +301,16 @@ void simulation_world::act(std::size_t index, const action& what)
                  !(over->reason == attempt_failure::lost && options_.conditions) &&
                  !(over->reason == attempt_failure::cancelled &&
                    (each.transacts || each.wants.takes)) &&
-                 !(over->reason == attempt_failure::unknown && options_.states && !calm_))
+                 !(over->reason == attempt_failure::unknown && options_.states && !calm_) &&
+                 !(over->reason == attempt_failure::missing &&
+                   (options_.removals || (options_.directory && has_forgotten_))))
             judge_->violate("an attempt failed: " + over->text);
     }
     else if (const auto* end = std::get_if<lost>(&what))
     {
         section& each = who.sections.at(end->attempt);
         log("client ", index, ": lost .", end->attempt);
-        if (calm_ && who.renews)
+        if (calm_ && who.renews && !options_.removals)
             judge_->violate("a lock was lost though nothing happened");
         each.at = stage::ended;
         judge_->gone(each.lock, name(end->attempt));
@@ -309,6 +325,11 @@ void simulation_world::act(std::size_t index, const action& what)
             static_cast<int>(back->result));
         each.at = stage::ended;
         judge_->released(each.lock, each.fence, back->result, each.expires <= local(who));
+        if (!each.heir.empty() && back->result == release_result::released)
+        {
+            permits_.push_back({each.lock, each.heir, std::to_string(each.fence)});
+            read_listed(index, each.lock);
+        }
         note_end(index, back->attempt, back->result);
     }
     else if (const auto* out = std::get_if<taken>(&what))
@@ -362,7 +383,7 @@ void simulation_world::begin_section(std::size_t index)
     if (has_pools())
     {
         each = random_demand();
-        if (chance(10))
+        if (!options_.directory && chance(10))
             call(index, each.lock, chance(50) ? call_kind::read : call_kind::create, 0);
     }
     else
@@ -464,6 +485,8 @@ void simulation_world::release(std::size_t index, attempt_id id)
         log("    and leaves ", each.outside, " units outside");
         add_later(index, each.lock, each.wants.units);
     }
+    else if (options_.directory && chance(50))
+        bequeath(index, id);
     commit_request words;
     change(index, id, words);
     machine(index).release(local(who), id, std::move(words));
@@ -490,12 +513,14 @@ void simulation_world::cancel(std::size_t index, attempt_id id)
 
 simulation_result simulation_world::run()
 {
+    if (options_.directory)
+        create_pools();
     for (std::size_t i = 0; i < clients_.size(); ++i)
         start(i);
     plan_faults();
     if (prompt_)
         watch();
-    if (use_ == pool_use::supplies && has_pools())
+    if ((use_ == pool_use::supplies && has_pools()) || options_.directory)
         at(9 * lease_, [this] { supply(); });
     if (options_.conditions)
         at(9 * lease_, [this] { produce(); });
@@ -524,7 +549,9 @@ void simulation_world::check_end()
     // whose own lease has expired ask, too, and queue again.
     const bool asks = sent[5] != 0 && !options_.states;
     const bool all_renew = std::ranges::all_of(clients_, &client::renews);
-    if (calm_ && (sent[1] > result_.granted || (all_renew && (sent[0] > result_.sections || asks))))
+    if (calm_ && !options_.removals &&
+        (sent[1] > result_.granted ||
+         (all_renew && (sent[0] > result_.sections + tries_repeated_ || asks))))
         return judge_->violate("it took more commands than one to acquire and one to release");
     for (std::size_t i = 0; i < clients_.size(); ++i)
     {
@@ -536,13 +563,15 @@ void simulation_world::check_end()
                 return judge_->violate("attempt ." + std::to_string(id) + " of client " +
                                        std::to_string(i) + " never ends: it is " +
                                        std::string(each.machine->phase_name(id)));
-        if (!each.calls.empty())
+        if (!each.calls.empty() || !each.listed_calls.empty())
             return judge_->violate("a call of client " + std::to_string(i) + " is never answered");
         if (each.machine->attempt_count() != 0)
             return judge_->violate("client " + std::to_string(i) + " keeps ended attempts");
         if (each.machine->next_tick())
             return judge_->violate("client " + std::to_string(i) + " keeps a timer");
     }
+    if (options_.directory)
+        check_directory();
     now_ = std::max(now_, limit) + microseconds(options_.idle + options_.lease).count() +
            2 * microseconds(options_.step).count() * static_cast<world_time>(1 + result_.faults);
     // The server remembers units that were taken and added for an hour.

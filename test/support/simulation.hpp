@@ -92,6 +92,10 @@ struct simulation_options
     /// is set.
     unsigned pool_capacity = 0;
     std::optional<pool_use> use;
+    /// Whether the pools are semaphores of a directory, with permits that belong to no session.
+    bool directory = false;
+    /// Whether semaphores of the directory are removed and created again.
+    bool removals = false;
     /// Whether clients use conditions of the locks.
     bool conditions = false;
     /// Whether the locks are monitors, whose states the clients change, and contribute to.

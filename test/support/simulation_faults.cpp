@@ -207,6 +207,7 @@ void simulation_world::strike(fault what, std::size_t victim)
         who.connection.reset();
         who.sections.clear();
         who.calls.clear();
+        who.listed_calls.clear();
         who.contributions.clear();
         if (chance(60))
             after(span(1'000, 2 * lease_), [this, victim] { start(victim); });

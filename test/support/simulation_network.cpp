@@ -41,6 +41,16 @@ world_time simulation_world::delay(std::size_t index)
     return chance(95) ? span(50, 3'000) : span(50, 100'000);
 }
 
+/// When an answer or a message arrives, not before the @p last one of its kind. A connection keeps the order of all. If
+/// there are other faults than crashes, answers and messages overtake each other, because most of the protocol does not
+/// depend on that order. But a waiter that receives the answer to an earlier command after a message forgets the earlier
+/// deadline that the message has named.
+world_time simulation_world::arrival(const link& line, world_time last)
+{
+    const world_time least = prompt_ ? std::max(line.last_reply, line.last_message) : last;
+    return std::max(least, now_ + delay(line.client));
+}
+
 // --- connections --------------------------------------------------------------------------------
 
 void simulation_world::connect(std::size_t index)
@@ -73,6 +83,7 @@ void simulation_world::connect(std::size_t index)
                         machine(index).connected(
                             local(self), line->incarnation,
                             {run, now_ + server_offset_, server_started_ + server_offset_});
+                        repeat_listed(index);
                     });
           });
 }
@@ -185,12 +196,20 @@ void simulation_world::send(std::size_t index, const sent_command& what)
     at(line->last_command, [this, line, what] { execute(line, what); });
 }
 
+/// Whether a command arrives that was sent over a connection.
+bool simulation_world::arrives(link& line)
+{
+    if (!line.at_server || (!line.up && line.passing == 0))
+        return false;
+    if (!line.up)
+        --line.passing;
+    return true;
+}
+
 void simulation_world::execute(const link_pointer& line, const sent_command& what)
 {
-    if (!line->at_server || (!line->up && line->passing == 0))
+    if (!arrives(*line))
         return;
-    if (!line->up)
-        --line->passing;
     client& who = clients_[line->client];
     if (who.refusals > 0 && who.life == line->life && !line->broken)
     {
@@ -220,27 +239,18 @@ void simulation_world::execute(const link_pointer& line, const sent_command& wha
         if (options_.states)
             states.push_back(look_at_state(lock));
     }
-    redis_reply answer =
+    redis_reply reported =
         scripts_.run(store_, name_of(what.op, what.kind), what.keys, what.arguments);
     ++result_.scripts;
     if (options_.log)
         log("server: runs ", what.number, " of client ", line->client, line->broken ? " LATE " : "",
-            " -> ", to_string(answer));
-    if (answer.is_error())
-        return judge_->violate("a script failed: " + answer.text);
-    const auto answers = parse_answers(answer.leaves());
+            " -> ", to_string(reported));
+    if (reported.is_error())
+        return judge_->violate("a script failed: " + reported.text);
+    const auto answers = parse_answers(reported.leaves());
     if (!answers)
-        return judge_->violate("an answer is malformed: " + to_string(answer));
-    // A waiter of an unresponsive connection is dropped until that connection sends a command.
-    const auto keeps_place = [&](const waiter_id& id)
-    {
-        const auto of_lock = [&](std::size_t lock)
-        { return is_unresponsive(store_, keys_[lock][0], wake_name(id.nonce, id.incarnation)); };
-        return is_placed(id) && std::ranges::none_of(locks, of_lock);
-    };
-    const history_judge::witness knows{keeps_place,
-                                       [this](const waiter_id& id) { return listens(id); },
-                                       [this](const waiter_id& id) { return may_sleep(id); }};
+        return judge_->violate("an answer is malformed: " + to_string(reported));
+    const auto knows = witness_of(locks);
     for (const std::size_t lock : locks)
         judge_->after_script(store_, lock, {what, *answers}, now_, knows);
     for (const state_before& each : states)
@@ -248,47 +258,75 @@ void simulation_world::execute(const link_pointer& line, const sent_command& wha
     note_deed(what, answers->front());
     for (const std::size_t lock : locks)
         check_condition_waiters(lock);
-    // Messages of a script to its own connection may arrive before or after its answer.
+    publish_with([&] { reply(line, what, std::move(reported)); });
+}
+
+/// What the judge may ask about the waiters of some locks.
+history_judge::witness simulation_world::witness_of(const std::vector<std::size_t>& locks)
+{
+    // A waiter of an unresponsive connection is dropped until that connection sends a command.
+    const auto keeps_place = [this, locks](const waiter_id& id)
+    {
+        const auto of_lock = [&](std::size_t lock)
+        { return is_unresponsive(store_, keys_[lock][0], wake_name(id.nonce, id.incarnation)); };
+        return is_placed(id) && std::ranges::none_of(locks, of_lock);
+    };
+    return {keeps_place, [this](const waiter_id& id) { return listens(id); },
+            [this](const waiter_id& id) { return may_sleep(id); }};
+}
+
+/// Sends the messages and the answer of a script. Messages to its own connection may arrive before or after its answer.
+void simulation_world::publish_with(const std::function<void()>& reply)
+{
     if (chance(50))
     {
         publish();
-        reply(line, what, std::move(answer));
+        reply();
     }
     else
     {
-        reply(line, what, std::move(answer));
+        reply();
         publish();
     }
 }
 
 void simulation_world::reply(const link_pointer& line, const sent_command& what, redis_reply answer)
 {
-    line->last_reply = std::max(line->last_reply, now_ + delay(line->client));
+    return_answer(line,
+                  [this, line, what, answer = std::move(answer)]
+                  {
+                      client& who = clients_[line->client];
+                      log("client ", line->client, ": has the answer to ", what.number);
+                      line->asked.erase(what.number);
+                      if (answer.is_error())
+                      {
+                          machine(line->client).refused(local(who), what.number, answer.text);
+                          return;
+                      }
+                      auto answers = parse_answers(answer.leaves());
+                      const auto attempts = attempts_of(what);
+                      for (std::size_t i = 0; i < attempts.size() && i < answers->size(); ++i)
+                          if ((*answers)[i].status == script_answer::status_code::queued)
+                              note_place(line->client, attempts[i]);
+                      note_deadlines(line->client, what, *answers);
+                      machine(line->client).answered(local(who), what.number, std::move(*answers));
+                  });
+}
+
+/// Lets an answer arrive over a connection, unless that breaks before.
+void simulation_world::return_answer(const link_pointer& line, std::function<void()> what)
+{
+    line->last_reply = arrival(*line, line->last_reply);
     at(line->last_reply,
-       [this, line, what, answer = std::move(answer)]
+       [this, line, what = std::move(what)]
        {
            if (!line->down || clients_[line->client].life != line->life)
                return;
            input(line->client,
-                 [this, line, what, answer]
+                 [this, line, what]
                  {
-                     client& who = clients_[line->client];
-                     if (who.connection != line)
-                         return;
-                     log("client ", line->client, ": has the answer to ", what.number);
-                     line->asked.erase(what.number);
-                     if (answer.is_error())
-                     {
-                         machine(line->client).refused(local(who), what.number, answer.text);
-                         return;
-                     }
-                     auto answers = parse_answers(answer.leaves());
-                     const auto attempts = attempts_of(what);
-                     for (std::size_t i = 0; i < attempts.size() && i < answers->size(); ++i)
-                         if ((*answers)[i].status == script_answer::status_code::queued)
-                             note_place(line->client, attempts[i]);
-                     note_deadlines(line->client, what, *answers);
-                     machine(line->client).answered(local(who), what.number, std::move(*answers));
+                     if (clients_[line->client].connection == line)
+                         what();
                  });
        });
 }
@@ -332,7 +370,7 @@ void simulation_world::deliver(const link_pointer& line, const std::string& text
                 ++result_.coverage[static_cast<std::size_t>(fault::lost_message)][k];
         return;
     }
-    line->last_message = std::max(line->last_message, now_ + delay(line->client));
+    line->last_message = arrival(*line, line->last_message);
     at(line->last_message,
        [this, line, text]
        {

@@ -24,8 +24,8 @@ simulation_world::section simulation_world::random_demand()
     }
     else
         each.wants.units = 1 + dice_.below(ordinary);
-    // Now and then, more units than exist.
-    if (chance(2))
+    // Now and then, more units than exist. In a directory, they may be added later.
+    if (!options_.directory && chance(2))
         each.wants.units = ordinary + 1;
     each.wants.takes = use_ == pool_use::supplies && chance(35);
     each.wants.waits = !chance(12);
@@ -107,6 +107,8 @@ void simulation_world::on_taken(std::size_t index, attempt_id id)
 /// Adds the units later, or leaves that to other clients.
 void simulation_world::add_later(std::size_t index, std::size_t pool, std::int64_t units)
 {
+    if (options_.directory)
+        return return_later(index, pool, units, "");
     if (chance(75))
         after(span(0, 2 * lease_),
               [this, index, pool, units, life = clients_[index].life]
@@ -156,6 +158,8 @@ void simulation_world::supply()
     for (std::size_t i = 0; i < keys_.size(); ++i)
     {
         const std::int64_t outside = pool_judge_->outside(store_, i);
+        const bool lacks =
+            options_.directory ? outside > shape_.capacity - options_.pool_capacity : outside > 0;
         const bool waits = std::ranges::any_of(
             clients_,
             [&](const client& each)
@@ -164,18 +168,25 @@ void simulation_world::supply()
                     each.sections, [&](const auto& part)
                     { return part.second.lock == i && part.second.at == stage::waiting; });
             });
-        const bool adding =
-            std::ranges::any_of(clients_,
-                                [&](const client& each)
-                                {
-                                    return std::ranges::any_of(each.calls, [&](const auto& one)
-                                                               { return one.second.first == i; });
-                                });
+        const bool adding = std::ranges::any_of(
+            clients_,
+            [&](const client& each)
+            {
+                return std::ranges::any_of(each.calls, [&](const auto& one)
+                                           { return one.second.first == i; }) ||
+                       std::ranges::any_of(each.listed_calls,
+                                           [&](const auto& one) { return one.second.pool == i; });
+            });
         const auto supplier =
             std::ranges::find_if(clients_, [&](const client& each)
                                  { return each.machine && each.paused_until <= now_; });
-        if (outside > 0 && waits && !adding && supplier != clients_.end())
-            call(static_cast<std::size_t>(supplier - clients_.begin()), i, call_kind::add, outside);
+        if (!lacks || !waits || adding || supplier == clients_.end())
+            continue;
+        const auto index = static_cast<std::size_t>(supplier - clients_.begin());
+        if (options_.directory)
+            input(index, [this, index, i] { supply_listed(index, i); });
+        else
+            call(index, i, call_kind::add, outside);
     }
     after(lease_, [this] { supply(); });
 }

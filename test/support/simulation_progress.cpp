@@ -55,6 +55,12 @@ void simulation_world::note_deadlines(std::size_t index, const sent_command& wha
                                       const std::vector<script_answer>& answers)
 {
     using status = script_answer::status_code;
+    client& who = clients_[index];
+    const bool has_more = std::ranges::any_of(answers, &script_answer::more);
+    if (what.op == operation::nudge || has_more)
+        who.continues = has_more;
+    if (what.op == operation::acquire && answers[0].status == status::busy && has_more)
+        ++tries_repeated_;
     if (what.op == operation::nudge)
     {
         script_answer answer = answers[0];
@@ -64,7 +70,7 @@ void simulation_world::note_deadlines(std::size_t index, const sent_command& wha
             note_deadline(index, object_of(index, id->sequence), answer);
         return;
     }
-    const auto& sections = clients_[index].sections;
+    const auto& sections = who.sections;
     const auto attempts = attempts_of(what);
     for (std::size_t i = 0; i < attempts.size() && i < answers.size(); ++i)
     {
@@ -105,12 +111,12 @@ void simulation_world::note_deadline(std::size_t index, lock_id object, const sc
 /// A client sends a nudge only if it has a waiter, and not before the time that it knows.
 void simulation_world::check_nudge(std::size_t index, const sent_command& what)
 {
-    if (what.op != operation::nudge || !prompt_)
+    const client& who = clients_[index];
+    if (what.op != operation::nudge || !prompt_ || who.continues)
         return;
     const auto id = parse_waiter_id(what.arguments[1]);
     if (!id)
         return judge_->violate("client " + std::to_string(index) + " nudges for nobody");
-    const client& who = clients_[index];
     const auto found = who.asks_after.find(object_of(index, id->sequence));
     if (found != who.asks_after.end() && now_ < found->second)
         judge_->violate("client " + std::to_string(index) + " nudges too often");
@@ -189,15 +195,20 @@ void simulation_world::watch_lock(std::size_t lock)
     };
     const bool is_left = lasts(seen.left_since, can_progress(lock));
     const bool is_expired = lasts(seen.expired_since, has_expired_contribution(lock));
-    if ((!is_left && !is_expired) || !asks(lock, seen.left_since))
+    if (!is_left && !is_expired)
         return;
+    // Nobody attends to the lock.
+    if (!asks(lock, seen.left_since))
+        seen.left_since = seen.expired_since = -1;
     constexpr world_time slack = nudge_delay + message_delay;
-    if (is_left && now_ > seen.left_since + (calm_ ? 0 : lease_) + slack)
+    if (seen.left_since >= 0 && now_ > seen.left_since + (calm_ ? 0 : lease_) + slack)
         judge_->violate("a waiter is left waiting");
-    if (is_left && has_pools() && now_ > std::max(seen.left_since, seen.uninformed_until) + slack)
+    if (seen.left_since >= 0 && has_pools() &&
+        now_ > std::max(seen.left_since, seen.uninformed_until) + slack)
         judge_->violate("no waiter was informed");
     // The lease of a contribution may be shorter than that of a waiter.
-    if (is_expired && now_ > seen.expired_since + (options_.equal_leases ? 0 : lease_) + slack)
+    if (seen.expired_since >= 0 &&
+        now_ > seen.expired_since + (options_.equal_leases ? 0 : lease_) + slack)
         judge_->violate("an expired contribution is not undone");
 }
 

@@ -20,6 +20,7 @@
 
 #include "pool_judge.hpp"
 #include "random_runs.hpp"
+#include "redis/protocol/named_call.hpp"
 #include "sent_command.hpp"
 #include "simulation.hpp"
 #include "simulation_judge.hpp"
@@ -76,6 +77,8 @@ private:
         std::uint64_t changes = 0;
         // The reader that this attempt upgrades.
         redis::detail::attempt_id base = 0;
+        // The permit of a directory that receives the units.
+        std::string heir;
         // For a monitor: whether it starts as a transaction, whether that may wait on a condition, and the
         // state that the holder received.
         bool transacts = false;
@@ -93,6 +96,30 @@ private:
         redis::detail::local_time expires{};
         // The critical section that withdraws it.
         redis::detail::attempt_id freed_by = 0;
+    };
+
+    /// A call to a semaphore of a directory.
+    struct listed_call
+    {
+        std::string script;
+        std::size_t pool = 0;
+        std::vector<std::string> arguments;
+        // Its name, if the call may be executed only once.
+        redis::detail::named_call name;
+        int attempts = 0;
+        // The number of the connection over which it was sent last.
+        std::uint64_t incarnation = 0;
+        // The permit or the units that the client receives, if the call takes units.
+        std::string permit;
+        std::int64_t units = 0;
+    };
+
+    /// A permit of a directory, which any client may use.
+    struct listed_permit
+    {
+        std::size_t pool = 0;
+        std::string id;
+        std::string fence;
     };
 
     /// The state of a monitor before a script.
@@ -148,9 +175,15 @@ private:
         // The unanswered calls, with their pools.
         std::map<redis::detail::call_id, std::pair<std::size_t, redis::detail::call_kind>> calls;
         std::map<redis::detail::contribution_id, contribution> contributions;
+        // The unanswered calls to the directory, and the names of the calls.
+        std::map<std::uint64_t, listed_call> listed_calls;
+        redis::detail::call_names names;
+        std::uint64_t calls_made = 0;
         // When each object sends its next nudge, at the earliest and at the latest, as far as the client knows.
         std::map<redis::detail::lock_id, world_time> asks_after;
         std::map<redis::detail::lock_id, world_time> asks_before;
+        // Whether the server has more to do, so that the client sends a nudge at once.
+        bool continues = false;
         // The waiters that the server does not know, since when.
         std::map<redis::detail::attempt_id, world_time> unknown_since;
     };
@@ -256,6 +289,26 @@ private:
               std::int64_t units);
     void supply();
 
+    // Operations on a directory.
+    [[nodiscard]] std::vector<std::string> listed_words() const;
+    [[nodiscard]] std::string random_term();
+    void create_pools();
+    void use_directory(std::size_t index);
+    void use_permit(std::size_t index);
+    void call_listed(std::size_t index, listed_call what);
+    void change_listed(std::size_t index, listed_call what);
+    void read_listed(std::size_t index, std::size_t pool);
+    void send_listed(std::size_t index, std::uint64_t number);
+    void repeat_listed(std::size_t index);
+    void execute_listed(const link_pointer& line, std::uint64_t number, const listed_call& what);
+    void on_listed(std::size_t index, std::uint64_t number, const std::string& text);
+    void on_executed(std::size_t index, const listed_call& what, const std::string& fence);
+    void bequeath(std::size_t index, redis::detail::attempt_id id);
+    void return_later(std::size_t index, std::size_t pool, std::int64_t units,
+                      const std::string& fence);
+    void supply_listed(std::size_t index, std::size_t pool);
+    void check_directory();
+
     // The network and the server.
     void connect(std::size_t index);
     [[nodiscard]] bool is_placed(const redis::detail::waiter_id& id) const;
@@ -264,12 +317,17 @@ private:
     void cut(const link_pointer& line, world_time notice, world_time drop);
     void drop(link& line);
     void send(std::size_t index, const sent_command& what);
+    [[nodiscard]] static bool arrives(link& line);
     void execute(const link_pointer& line, const sent_command& what);
+    [[nodiscard]] history_judge::witness witness_of(const std::vector<std::size_t>& locks);
+    void publish_with(const std::function<void()>& reply);
+    void return_answer(const link_pointer& line, std::function<void()> what);
     void reply(const link_pointer& line, const sent_command& what, redis_reply answer);
     void note_place(std::size_t index, redis::detail::attempt_id id);
     void publish();
     void deliver(const link_pointer& line, const std::string& text);
     world_time delay(std::size_t index);
+    world_time arrival(const link& line, world_time last);
     [[nodiscard]] static std::vector<redis::detail::attempt_id> attempts_of(
         const sent_command& what);
 
@@ -326,6 +384,8 @@ private:
     std::set<attempt_name> changed_;
     // Transactions that the server has not executed and, as their clients know, never will.
     std::set<attempt_name> denied_;
+    // The tries that were sent again, because the server had more expired grants to end.
+    std::uint64_t tries_repeated_ = 0;
     // Whether the server has lost any memory so far, and whether its clock was set.
     bool has_forgotten_ = false;
     bool clock_was_set_ = false;
@@ -336,6 +396,10 @@ private:
     std::vector<client> clients_;
     std::vector<link_pointer> links_;
     std::vector<ambush> ambushes_;
+    // The index of the directory, and its permits.
+    std::string index_;
+    std::vector<listed_permit> permits_;
+    std::uint64_t permits_made_ = 0;
     redis_store store_;
     std::optional<redis_store> replica_;
     std::set<attempt_name> changed_at_replica_;
