@@ -158,6 +158,8 @@ void pool_judge::after_script(const redis_store& store, std::size_t index, const
                           std::ranges::any_of(script.what.arguments, [](const std::string& word)
                                               { return word.find(' ') != std::string::npos; });
     note_grants(each, after, believes, now, knows);
+    for (const auto& [id, held] : after.permits)
+        each.permits.insert(id);
     if (script.what.op != operation::cancel && script.what.op != operation::resync)
         check_drops(each, after, knows);
     check_account(each, after, script);
@@ -269,6 +271,7 @@ void pool_judge::note_permits(pool& each, const contents& after)
 {
     for (const auto& [id, held] : after.permits)
     {
+        each.permits.insert(id);
         if (each.seen.permits.contains(id))
             continue;
         if (held.fence <= each.top_fence && !fences_excused(each))
@@ -515,6 +518,12 @@ void pool_judge::taken(std::size_t index, attempt_name who)
     if (outside != wanted.what.units)
         violate(text(who) + " took " + std::to_string(wanted.what.units) + " units, of which " +
                 std::to_string(outside) + " were counted");
+}
+
+void pool_judge::issued(std::size_t index, const std::string& permit)
+{
+    if (!pools_[index].permits.contains(permit))
+        violate(permit + " was confirmed, and never had units");
 }
 
 void pool_judge::check_rest(const redis_store& store)

@@ -68,6 +68,8 @@ public:
                     bool has_more);
     /// A pool of a directory was removed. Its holders learn that at their next renewal.
     void removed(std::size_t index, time now) { forgot(index, now, true); }
+    /// A client has received the answer that a permit has units.
+    void issued(std::size_t index, const std::string& permit);
 
     /// A holder has received the number of units that it still has, and of those that it left outside.
     void known(std::size_t index, attempt_name who, std::int64_t units, std::int64_t outside);
@@ -133,6 +135,8 @@ private:
         std::int64_t base = 0;
         std::int64_t added = 0;
         std::set<std::string> calls;
+        // The permits that have ever had units.
+        std::set<std::string> permits;
         // No promise holds from the first time to the second.
         time forgot_at = -1;
         bool was_there = false;

@@ -327,6 +327,7 @@ void simulation_world::act(std::size_t index, const action& what)
         judge_->released(each.lock, each.fence, back->result, each.expires <= local(who));
         if (!each.heir.empty() && back->result == release_result::released)
         {
+            pool_judge_->issued(each.lock, each.heir);
             permits_.push_back({each.lock, each.heir, std::to_string(each.fence)});
             read_listed(index, each.lock);
         }

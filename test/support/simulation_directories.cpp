@@ -289,7 +289,10 @@ void simulation_world::on_executed(std::size_t index, const listed_call& what,
     if (what.permit.empty())
         return_later(index, what.pool, what.units, fence);
     else
+    {
+        pool_judge_->issued(what.pool, what.permit);
         permits_.push_back({what.pool, what.permit, fence});
+    }
 }
 
 // --- the end ------------------------------------------------------------------------------------
