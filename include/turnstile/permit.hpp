@@ -78,8 +78,10 @@ public:
      */
     [[nodiscard]] bool valid() const noexcept { return grant_.valid(); }
 
-    /// A cancellation slot that is triggered if the permit is lost. Not connected for a local
-    /// permit. While the body of `with_permit` runs, the slot is in use; see lock_guard::lost().
+    /// A cancellation slot that is triggered once if the permit is lost. A merged permit is lost with the first of its
+    /// grants. If @ref split moves the lost units away, the permit is valid again, and a later loss triggers the slot
+    /// again. Not connected for a local permit. While the body of `with_permit` runs, the slot is in use; see
+    /// lock_guard::lost().
     [[nodiscard]] boost::asio::cancellation_slot lost() const noexcept { return grant_.lost(); }
 
     /**

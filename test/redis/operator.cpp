@@ -85,6 +85,14 @@ struct scene
         return std::stoi(server.cli({"ZCARD", keys[0] + "{queue}"}));
     }
 
+    /// Waits until the session has reported this number of losses.
+    asio::awaitable<void> wait_for_losses(std::uint64_t number) const
+    {
+        while (s.metrics().lost != number)
+            co_await asio::post(asio::use_awaitable);
+        co_await asio::post(asio::use_awaitable);
+    }
+
     std::string undisturbed_url() const
     {
         return server.url() + "?lease=3h&claim_lease=3h&health_check=60s&connect_timeout=60s";
@@ -635,6 +643,81 @@ BOOST_AUTO_TEST_CASE(a_permit_is_lost_if_a_lost_one_is_merged_into_it)
         BOOST_TEST(!kept.valid());
         co_await asio::post(asio::use_awaitable);
         BOOST_TEST(kept_is_lost);
+    };
+    run(body);
+}
+
+BOOST_AUTO_TEST_CASE(a_merged_permit_is_lost_once)
+{
+    async_semaphore printers(s, "printers", 2);
+    const auto body = [&]() -> asio::awaitable<void>
+    {
+        auto permit = co_await printers.async_acquire();
+        permit.merge(co_await printers.async_acquire());
+        int signals = 0;
+        permit.lost().assign([&](asio::cancellation_type) { ++signals; });
+        BOOST_TEST(co_await printers.async_break() == 2U);
+        co_await wait_for_losses(2);
+        BOOST_TEST(!permit.valid());
+        BOOST_TEST(signals == 1);
+    };
+    run(body);
+}
+
+BOOST_AUTO_TEST_CASE(a_permit_is_not_lost_with_units_that_were_split_off)
+{
+    async_semaphore printers(s, "printers", 2);
+    const auto body = [&]() -> asio::awaitable<void>
+    {
+        auto kept = co_await printers.async_acquire();
+        auto other = co_await printers.async_acquire();
+        const std::uint64_t token = other.fencing_token();
+        kept.merge(std::move(other));
+        auto part = kept.split(1);
+        BOOST_TEST(part.fencing_token() == token);
+        int signals = 0;
+        int signals_of_part = 0;
+        kept.lost().assign([&](asio::cancellation_type) { ++signals; });
+        part.lost().assign([&](asio::cancellation_type) { ++signals_of_part; });
+        BOOST_TEST(co_await printers.async_break(token) == 1U);
+        co_await wait_for_losses(1);
+        BOOST_TEST(signals_of_part == 1);
+        BOOST_TEST(!part.valid());
+        BOOST_TEST(signals == 0);
+        BOOST_TEST(kept.valid());
+        BOOST_TEST(co_await printers.async_break(kept.fencing_token()) == 1U);
+        co_await wait_for_losses(2);
+        BOOST_TEST(signals == 1);
+        BOOST_TEST(signals_of_part == 1);
+    };
+    run(body);
+}
+
+BOOST_AUTO_TEST_CASE(a_permit_without_its_lost_units_can_be_lost_again)
+{
+    async_semaphore printers(s, "printers", 2);
+    const auto body = [&]() -> asio::awaitable<void>
+    {
+        auto permit = co_await printers.async_acquire();
+        auto other = co_await printers.async_acquire();
+        const std::uint64_t broken = other.fencing_token();
+        permit.merge(std::move(other));
+        int signals = 0;
+        int signals_of_part = 0;
+        permit.lost().assign([&](asio::cancellation_type) { ++signals; });
+        BOOST_TEST(co_await printers.async_break(broken) == 1U);
+        co_await wait_for_losses(1);
+        BOOST_TEST(signals == 1);
+        auto part = permit.split(1);
+        part.lost().assign([&](asio::cancellation_type) { ++signals_of_part; });
+        co_await asio::post(asio::use_awaitable);
+        BOOST_TEST(!part.valid());
+        BOOST_TEST(signals_of_part == 1);
+        BOOST_TEST(permit.valid());
+        BOOST_TEST(co_await printers.async_break(permit.fencing_token()) == 1U);
+        co_await wait_for_losses(2);
+        BOOST_TEST(signals == 2);
+        BOOST_TEST(signals_of_part == 1);
     };
     run(body);
 }

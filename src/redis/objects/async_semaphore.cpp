@@ -25,7 +25,7 @@ public:
     struct part
     {
         std::shared_ptr<held_lock> held;
-        std::int64_t units;
+        std::int64_t units = 0;
     };
 
     explicit permit_share(std::shared_ptr<revocable_executor> executor)
@@ -35,9 +35,13 @@ public:
 
     void add(part what)
     {
-        if (what.held->watch(weak_from_this()))
-            report_loss();
-        parts_.push_back(std::move(what));
+        what.held->watch(weak_from_this());
+        {
+            const std::lock_guard lock(common_mutex());
+            parts_.push_back(std::move(what));
+        }
+        // The part may have been lost before.
+        report_loss();
     }
 
     /// Moves units to a new share, the last parts first.
@@ -51,12 +55,15 @@ public:
             result->add({last->held, moved});
             units -= moved;
         }
+        const std::lock_guard lock(common_mutex());
         for (const part& moved : result->parts_)
         {
             parts_.back().units -= moved.units;
             if (parts_.back().units == 0)
                 parts_.pop_back();
         }
+        // Without the lost units, the permit is valid again.
+        is_reported_ = is_reported_ && has_lost_units();
         return result;
     }
 
@@ -77,23 +84,49 @@ public:
         }
         catch (...)
         {
+            const std::lock_guard lock(common_mutex());
             other.parts_.erase(other.parts_.begin(), next);
             throw;
         }
+        const std::lock_guard lock(common_mutex());
         other.parts_.clear();
     }
 
     [[nodiscard]] const std::vector<part>& parts() const noexcept { return parts_; }
 
-    void remove_last() noexcept { parts_.pop_back(); }
+    void remove_last() noexcept
+    {
+        // Destroyed after the lock: the last reference to a grant destroys the handler in its slot.
+        part removed;
+        const std::lock_guard lock(common_mutex());
+        removed = std::move(parts_.back());
+        parts_.pop_back();
+    }
 
-    void report_loss() override { loss_.emit(weak_from_this()); }
+    /// Triggers the slot once for all lost parts. A part that was moved to another share is not reported here.
+    void report_loss() override
+    {
+        {
+            const std::lock_guard lock(common_mutex());
+            if (is_reported_ || !has_lost_units())
+                return;
+            is_reported_ = true;
+        }
+        loss_.emit(weak_from_this());
+    }
 
     [[nodiscard]] boost::asio::cancellation_slot lost_slot() noexcept { return loss_.slot(); }
 
 private:
+    [[nodiscard]] bool has_lost_units() const
+    {
+        return std::ranges::any_of(parts_, [](const part& each) { return each.held->is_over(); });
+    }
+
     loss_signal loss_;
+    // The common mutex guards changes of the members below, and all uses on the session's strand.
     std::vector<part> parts_;
+    bool is_reported_ = false;
 };
 
 namespace {

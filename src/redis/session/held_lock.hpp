@@ -243,7 +243,6 @@ public:
         std::vector<std::weak_ptr<loss_watcher>> watchers;
         {
             const std::lock_guard guarded(common_mutex());
-            is_reported_ = true;
             watchers.swap(watchers_);
         }
         // Without the mutex: a watcher posts to an executor of the user, which may release a part of this lock.
@@ -252,8 +251,8 @@ public:
                 watcher->report_loss();
     }
 
-    /// Notifies a watcher of a future loss. Returns whether the loss has been reported already.
-    bool watch(std::weak_ptr<loss_watcher> watcher)
+    /// Notifies a watcher of a future loss.
+    void watch(std::weak_ptr<loss_watcher> watcher)
     {
         const std::lock_guard guarded(common_mutex());
         // A walk through all of them for each one would take too long.
@@ -263,7 +262,6 @@ public:
             watchers_.reserve(2 * watchers_.size() + 1);
         }
         watchers_.push_back(std::move(watcher));
-        return is_reported_;
     }
 
     [[nodiscard]] tally count() const
@@ -285,7 +283,6 @@ public:
 private:
     // The common mutex guards the members below.
     tally tally_;
-    bool is_reported_ = false;
     std::vector<std::weak_ptr<loss_watcher>> watchers_;
 };
 
