@@ -6,6 +6,7 @@
 // break a lock.
 
 #include <array>
+#include <atomic>
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/cancellation_type.hpp>
@@ -57,6 +58,7 @@ using turnstile::redis::error_kind;
 using turnstile::redis::lock_mode;
 using turnstile::redis::lock_status;
 using turnstile::redis::monitor;
+using turnstile::redis::mutex_options;
 using turnstile::redis::semaphore_options;
 using turnstile::redis::session;
 using turnstile::redis::session_thread;
@@ -722,25 +724,86 @@ BOOST_AUTO_TEST_CASE(a_permit_without_its_lost_units_can_be_lost_again)
     run(body);
 }
 
-BOOST_AUTO_TEST_CASE(an_upgraded_guard_is_lost_with_its_hold_from_before_the_upgrade)
+BOOST_AUTO_TEST_CASE(the_loss_of_an_upgraded_writer_is_reported_once)
 {
-    shared_mutex catalogue(s, "catalogue");
-    const auto body = [&]() -> asio::awaitable<void>
+    enum class cause
     {
-        auto upgradable = co_await catalogue.async_lock_upgrade();
-        const std::uint64_t former = upgradable.fencing_token();
-        const auto writer = co_await catalogue.async_upgrade(upgradable);
-        BOOST_TEST(writer.valid());
-        BOOST_TEST((writer.expires_at() > turnstile::redis::lease_clock::now()));
-        bool is_lost = false;
-        writer.lost().assign([&](asio::cancellation_type) { is_lost = true; });
-        BOOST_TEST(co_await catalogue.async_break(former) == 1U);
-        while (!is_lost)
-            co_await asio::post(asio::use_awaitable);
-        BOOST_TEST(!writer.valid());
-        BOOST_TEST((writer.expires_at() == turnstile::redis::lease_clock::time_point()));
+        broken,
+        broken_by_token,
+        broken_by_former_token,
+        second_grant_broken_first,
+        expired,
+        session_closed,
     };
-    run(body);
+    for (const cause why :
+         {cause::broken, cause::broken_by_token, cause::broken_by_former_token,
+          cause::second_grant_broken_first, cause::expired, cause::session_closed})
+        for (const bool is_destroyed_at_once : {false, true})
+        {
+            BOOST_TEST_CONTEXT("cause " << int(why) << (is_destroyed_at_once ? ", destroyed" : ""))
+            {
+                std::atomic<int> lines = 0;
+                config settings = undisturbed(server.url());
+                settings.logger = [&](auto, std::string_view text)
+                { lines += int(text.find("the lock 'catalogue' was lost") != std::string::npos); };
+                session mine(context, settings, session_thread::own);
+                mutex_options options;
+                if (why == cause::expired)
+                    options.lease(2s).claim_lease(2s).renew(false);
+                shared_mutex catalogue(mine, "catalogue", options);
+                const auto body = [&]() -> asio::awaitable<void>
+                {
+                    auto upgradable = co_await catalogue.async_lock_upgrade();
+                    const std::uint64_t former = upgradable.fencing_token();
+                    int former_signals = 0;
+                    upgradable.lost().assign([&](asio::cancellation_type) { ++former_signals; });
+                    std::optional writer = co_await catalogue.async_upgrade(upgradable);
+                    const std::uint64_t token = writer->fencing_token();
+                    BOOST_TEST(writer->valid());
+                    BOOST_TEST((writer->expires_at() > turnstile::redis::lease_clock::now()));
+                    int signals = 0;
+                    writer->lost().assign(
+                        [&](asio::cancellation_type)
+                        {
+                            ++signals;
+                            BOOST_TEST(!writer->valid());
+                            BOOST_TEST((writer->expires_at() ==
+                                        turnstile::redis::lease_clock::time_point()));
+                            if (is_destroyed_at_once)
+                                asio::post(context, [&] { writer.reset(); });
+                        });
+                    BOOST_TEST((co_await catalogue.async_inspect()).holder_count == 1U);
+                    if (why == cause::second_grant_broken_first)
+                    {
+                        // A break ends the grants in the order in which they expire.
+                        const std::string holders =
+                            turnstile::redis::detail::pool_keys("turnstile", "shared_mutex",
+                                                                "catalogue")[0] +
+                            "{holders}";
+                        server.run({"ZINCRBY", holders, "1000000000",
+                                    server.cli({"ZRANGE", holders, "0", "0"})});
+                    }
+                    if (why == cause::session_closed)
+                        co_await mine.async_close();
+                    else if (why == cause::broken_by_token)
+                        BOOST_TEST(co_await catalogue.async_break(token) == 1U);
+                    else if (why == cause::broken_by_former_token)
+                        BOOST_TEST(co_await catalogue.async_break(former) == 1U);
+                    else if (why != cause::expired)
+                        BOOST_TEST(co_await catalogue.async_break() == 1U);
+                    while (mine.metrics().attempts != 0 || signals == 0 || former_signals == 0)
+                        co_await asio::post(asio::use_awaitable);
+                    co_await asio::post(asio::use_awaitable);
+                    BOOST_TEST(signals == 1);
+                    BOOST_TEST(former_signals == 1);
+                    BOOST_TEST(lines == 1);
+                    BOOST_TEST(mine.metrics().lost == (why == cause::session_closed ? 0U : 1U));
+                    if (why != cause::session_closed)
+                        co_await mine.async_close();
+                };
+                run(body);
+            }
+        }
 }
 
 BOOST_AUTO_TEST_CASE(an_upgrade_fails_if_the_hold_from_before_is_lost_meanwhile)

@@ -715,20 +715,32 @@ BOOST_AUTO_TEST_CASE(an_upgraded_holder_is_broken_as_a_whole)
 {
     constexpr std::int64_t special = std::int64_t(1) << 30;
     capacity = special + 7;
+    for (const bool is_former : {false, true})
+    {
+        const std::int64_t former = fence_of(acquire("a#1.1", special + 1));
+        const std::int64_t upgraded = fence_of(acquire("a#1.2", 6, "queue", 1));
+        store.published.clear();
+        BOOST_TEST(break_lock(std::to_string(is_former ? former : upgraded))[6] == "1");
+        BOOST_TEST(held() == 0);
+        TEST_WORDS(messages(), "broken pool " + std::to_string(former), "w:a#1 lost a#1.1",
+                   "broken pool " + std::to_string(upgraded), "w:a#1 lost a#1.2");
+    }
     acquire("a#1.1", special + 1);
-    const std::int64_t upgraded = fence_of(acquire("a#1.2", 6, "queue", 1));
-    BOOST_TEST(break_lock(std::to_string(upgraded))[6] == "2");
-    BOOST_TEST(held() == 0);
+    acquire("a#1.2", 6, "queue", 1);
+    BOOST_TEST(break_lock()[6] == "1");
 }
 
-BOOST_AUTO_TEST_CASE(a_reader_is_broken_alone)
+BOOST_AUTO_TEST_CASE(a_reader_and_an_upgradable_holder_are_broken_alone)
 {
     constexpr std::int64_t special = std::int64_t(1) << 30;
     capacity = special + 7;
-    acquire("a#1.1", special + 1);
+    const std::int64_t upgradable = fence_of(acquire("a#1.1", special + 1));
     const std::int64_t reader = fence_of(acquire("b#1.1", 1));
+    acquire("c#1.1", 1);
     BOOST_TEST(break_lock(std::to_string(reader))[6] == "1");
-    BOOST_TEST(held() == special + 1);
+    BOOST_TEST(held() == special + 2);
+    BOOST_TEST(break_lock(std::to_string(upgradable))[6] == "1");
+    BOOST_TEST(held() == 1);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

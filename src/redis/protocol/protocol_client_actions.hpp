@@ -270,7 +270,6 @@ struct client_counters
     std::uint64_t handed_over = 0;
     /// Grants that the client had to confirm with `renew` before it could enter them.
     std::uint64_t confirmed = 0;
-    std::uint64_t lost = 0;
     std::uint64_t regressed = 0;
     std::uint64_t reentered = 0;
     std::uint64_t malformed = 0;

@@ -162,7 +162,6 @@ void protocol_client::set_lease_timers(attempt& it, const grant_report& given, l
 void protocol_client::lose(attempt& it, loss_reason why)
 {
     clear_timers(it);
-    ++counters_.lost;
     actions_.emplace_back(lost{it.bearer, why, it.expires});
     it.current = phase::releasing;
     it.ending.has_failed = true;

@@ -236,10 +236,18 @@ public:
 
     [[nodiscard]] boost::asio::cancellation_slot lost_slot() const noexcept { return loss->slot(); }
 
-    /// Triggers lost_slot(), and notifies the watchers.
+    /// Whether the loss has been reported. Belongs to the session's strand.
+    [[nodiscard]] bool is_reported() const noexcept { return is_reported_; }
+
+    /// Triggers lost_slot(), and notifies the watchers; later calls have no effect. An upgraded hold and its base are
+    /// lost together.
     void report_loss() override
     {
+        if (std::exchange(is_reported_, true))
+            return;
         loss->emit(loss);
+        if (base)
+            base->report_loss();
         std::vector<std::weak_ptr<loss_watcher>> watchers;
         {
             const std::lock_guard guarded(common_mutex());
@@ -281,6 +289,7 @@ public:
     }
 
 private:
+    bool is_reported_ = false;
     // The common mutex guards the members below.
     tally tally_;
     std::vector<std::weak_ptr<loss_watcher>> watchers_;

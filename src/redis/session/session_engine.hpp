@@ -198,7 +198,7 @@ private:
     void end_refusal(const std::string& key);
     void end_refusals(std::uint64_t number, operation op);
     void log_failure(std::string text, log_level level = log_level::error);
-    void report_loss(held_lock& held, const std::string& why) const;
+    bool report_loss(held_lock& held, const std::string& why) const;
     [[nodiscard]] std::string reason_of(const lost& what, const std::string& key) const;
     void wake_at(std::optional<local_time> when);
     void announce();
@@ -262,6 +262,8 @@ private:
     bool is_closed_ = false;
     bool is_over_ = false;
     bool is_performing_ = false;
+    // The locks that were lost while they were held.
+    std::uint64_t losses_ = 0;
     std::vector<action> spare_actions_;
     // Guards the copy for metrics().
     mutable std::mutex metrics_mutex_;

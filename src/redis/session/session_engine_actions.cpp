@@ -229,16 +229,19 @@ void session_engine::perform(const lost& what)
         return;
     const auto held = found->second.lock();
     held_.erase(found);
-    if (!held || !held->end())
-        return;
-    report_loss(*held, reason_of(what, held->lock->keys[0]));
+    if (held && held->end() && report_loss(*held, reason_of(what, held->lock->keys[0])))
+        ++losses_;
 }
 
-void session_engine::report_loss(held_lock& held, const std::string& why) const
+/// Returns whether the loss had not been reported before: the two grants of an upgraded writer end one after the other.
+bool session_engine::report_loss(held_lock& held, const std::string& why) const
 {
+    if (held.is_reported())
+        return false;
     // A name may contain a line break, and each entry of the log is one line.
     log(log_level::warning, "the lock '" + encode(held.lock->name) + "' was lost: " + why);
     held.report_loss();
+    return true;
 }
 
 /// The reason for a loss, and a hint.
@@ -375,7 +378,7 @@ void session_engine::note_metrics()
     metrics_.granted_by_message = counted.granted_by_message;
     metrics_.handed_over = counted.handed_over;
     metrics_.confirmed = counted.confirmed;
-    metrics_.lost = counted.lost;
+    metrics_.lost = losses_;
     metrics_.regressed = counted.regressed;
     metrics_.reentered = counted.reentered;
     metrics_.malformed = counted.malformed;

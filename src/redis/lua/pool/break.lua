@@ -11,12 +11,17 @@
 local s, why = open(KEYS[1], read_clock(), ARGV[5], ARGV[7], ARGV[8])
 if not s then return why end
 
--- An upgraded writer holds the pool with two grants, which have to end together. There are no other holders then.
+-- An upgraded writer holds the pool with two grants, which end together and count as one holder. There are no other
+-- holders then.
 local wanted, all = tonumber(ARGV[2]), redis.call('ZRANGE', s.holders, 0, -1)
+local base, upgraded
 for _, id in ipairs(all) do
   local units, fence = holding(s, id)
-  if units and fence == wanted and s.capacity >= special and units == s.capacity % special - 1 then wanted = nil end
+  if units == special + 1 then base = fence end
+  if units == s.capacity % special - 1 then upgraded = fence end
 end
+local is_pair = base and upgraded
+if is_pair and (wanted == base or wanted == upgraded) then wanted = nil end
 
 local broken = 0
 for _, id in ipairs(all) do
@@ -31,7 +36,7 @@ for _, id in ipairs(all) do
       s.noted = true
     end
     redis.pcall('PUBLISH', channel(id), 'lost ' .. id .. ' ' .. text(fence) .. ' ' .. text(s.now) .. ' broken')
-    broken = broken + 1
+    if not is_pair or fence ~= base then broken = broken + 1 end
   end
 end
 if broken > 0 then s.fence = math.max(s.fence + 1, s.now) end
