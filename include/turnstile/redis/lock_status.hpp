@@ -100,7 +100,8 @@ struct lock_status
     /// The number of waiters in the server's queue. The other waiters of a cohort and the waiters of a
     /// condition are not included.
     std::size_t waiter_count = 0;
-    /// The highest fencing token so far; 0 if the server does not know the lock.
+    /// The highest fencing token so far, without those of hand-overs inside a cohort; 0 if the server does not know
+    /// the lock.
     std::uint64_t fencing_token = 0;
     /// The capacity of a semaphore; otherwise 1.
     std::int64_t capacity = 1;
