@@ -35,13 +35,15 @@ public:
 
     void add(part what)
     {
-        what.held->watch(weak_from_this());
+        const auto held = what.held;
+        held->watch(weak_from_this());
         {
             const std::lock_guard lock(common_mutex());
             parts_.push_back(std::move(what));
         }
-        // The part may have been lost before.
-        report_loss();
+        // Its loss may have been reported before. Only the new part is looked at: there may be very many others.
+        if (held->is_over())
+            report_loss();
     }
 
     /// Moves units to a new share, the last parts first.
