@@ -10,7 +10,6 @@
 #include <cstdint>
 #include <deque>
 #include <map>
-#include <ostream>
 #include <set>
 #include <string>
 #include <tuple>
@@ -19,6 +18,7 @@
 
 #include "support/directory_judge.hpp"
 #include "support/random_runs.hpp"
+#include "support/safeguard.hpp"
 #include "support/simulation.hpp"
 
 // Random histories of clients and the semaphores of one directory: connections break, commands in flight are lost or
@@ -462,83 +462,57 @@ BOOST_AUTO_TEST_CASE(each_deed_occurs)
 
 // --- safeguards ---------------------------------------------------------------------------------
 
-struct safeguard
+/// A safeguard of the scripts or of the clients.
+struct directory_safeguard : safeguard
 {
-    const char* name;
-    /// Disables the safeguard in the scripts.
-    std::vector<script_patch> scripts;
-    /// Disables a safeguard of the clients.
-    habit clients;
-    /// The promise that is broken without the safeguard.
-    const char* promise;
-    /// A history that needs it, which is tried first; if it no longer does, others are searched.
-    std::uint64_t seed;
-
-    friend std::ostream& operator<<(std::ostream& stream, const safeguard& each)
-    {
-        return stream << each.name;
-    }
+    /// The clients without it.
+    habit clients = habit::careful;
 };
 
-const std::vector<safeguard>& all_safeguards()
+const std::vector<directory_safeguard>& all_safeguards()
 {
-    static const std::vector<safeguard> list{
-        {"a semaphore is created once by each call",
-         {{"pool_enlist", "if s.fresh and not is_repeated() then", "if s.fresh then"}},
-         habit::careful,
-         "a semaphore came or went",
-         9},
-        {"a semaphore is removed once by each call",
-         {{"pool_delist", "if repeated then return 'ok' end", ""}},
-         habit::careful,
-         "a semaphore came or went",
-         1},
-        {"units are added once by each call",
-         {{"pool_supply", "if not is_repeated() then", "if true then"}},
-         habit::careful,
-         "units, and should be",
-         1},
-        {"units are taken once by each call",
-         {{"pool_draw", "local taken_at = is_repeated()", "local taken_at"}},
-         habit::careful,
-         "units, and should be",
-         1},
-        {"a permit is renewed once by each call",
-         {{"pool_permit", "  if not is_repeated() then\n", "  if true then\n"}},
-         habit::careful,
-         "the lease of permit",
-         25},
-        {"units return only to the semaphore from which they were taken",
-         {{"pool_supply", "if fence and s.born > fence then return 'missing' end", ""}},
-         habit::careful,
-         "was confirmed that was not executed",
-         0},
-        {"the clock of a semaphore is above that of the former one",
-         {{"pool_enlist", "if shift > 0 then", "if false then"}},
-         habit::careful,
-         "a new semaphore has the tokens of the former one",
-         1},
-        {"waiters learn that their semaphore is removed",
-         {{"pool_delist", "for _, id in ipairs(redis.call('ZRANGE', s.queue, 0, -1)) do",
-           "for _, id in ipairs({}) do"}},
-         habit::careful,
-         "a waiter was not informed",
-         7},
-        {"a released permit has no units",
-         {{"pool_permit", "  drop(s, id, units)\n", ""}},
-         habit::careful,
-         "has its units after its end",
-         1},
-        {"the refusal of a repeated call is no outcome",
-         {},
-         habit::believes_refusals,
-         "after its answer",
-         8},
-        {"the server remembers a repeated call",
-         {},
-         habit::forgets_copies,
-         "a semaphore came or went",
-         2745},
+    static const std::vector<directory_safeguard> list{
+        {{"a semaphore is created once by each call",
+          {{"pool_enlist", "if s.fresh and not is_repeated() then", "if s.fresh then"}},
+          "a semaphore came or went",
+          9}},
+        {{"a semaphore is removed once by each call",
+          {{"pool_delist", "if repeated then return 'ok' end", ""}},
+          "a semaphore came or went",
+          1}},
+        {{"units are added once by each call",
+          {{"pool_supply", "if not is_repeated() then", "if true then"}},
+          "units, and should be",
+          1}},
+        {{"units are taken once by each call",
+          {{"pool_draw", "local taken_at = is_repeated()", "local taken_at"}},
+          "units, and should be",
+          1}},
+        {{"a permit is renewed once by each call",
+          {{"pool_permit", "  if not is_repeated() then\n", "  if true then\n"}},
+          "the lease of permit",
+          25}},
+        {{"units return only to the semaphore from which they were taken",
+          {{"pool_supply", "if fence and s.born > fence then return 'missing' end", ""}},
+          "was confirmed that was not executed",
+          0}},
+        {{"the clock of a semaphore is above that of the former one",
+          {{"pool_enlist", "if shift > 0 then", "if false then"}},
+          "a new semaphore has the tokens of the former one",
+          1}},
+        {{"waiters learn that their semaphore is removed",
+          {{"pool_delist", "for _, id in ipairs(redis.call('ZRANGE', s.queue, 0, -1)) do",
+            "for _, id in ipairs({}) do"}},
+          "a waiter was not informed",
+          7}},
+        {{"a released permit has no units",
+          {{"pool_permit", "  drop(s, id, units)\n", ""}},
+          "has its units after its end",
+          1}},
+        {{"the refusal of a repeated call is no outcome", {}, "after its answer", 8},
+         habit::believes_refusals},
+        {{"the server remembers a repeated call", {}, "a semaphore came or went", 2745},
+         habit::forgets_copies},
     };
     return list;
 }
@@ -546,16 +520,11 @@ const std::vector<safeguard>& all_safeguards()
 BOOST_DATA_TEST_CASE(each_safeguard_is_necessary, all_safeguards())
 {
     script_engine weakened(sample.scripts);
-    std::uint64_t seed = sample.seed;
-    const auto breaks = [&]
-    {
-        return find_directory_violation(weakened, seed, sample.clients).find(sample.promise) !=
-               std::string::npos;
-    };
-    BOOST_TEST_REQUIRE(find_seed(seed, breaks), "no history needs it: " << sample.name);
-    BOOST_TEST_MESSAGE(sample.name << ": without it, seed " << seed << " breaks a promise");
     script_engine whole;
-    BOOST_TEST(find_directory_violation(whole, seed) == "");
+    expect_necessary(
+        sample, [&](std::uint64_t seed)
+        { return find_directory_violation(weakened, seed, sample.clients); },
+        [&](std::uint64_t seed) { return find_directory_violation(whole, seed); });
 }
 
 // --- sessions that wait -------------------------------------------------------------------------
@@ -615,72 +584,57 @@ BOOST_AUTO_TEST_CASE(histories_of_scripts_that_do_little)
               { BOOST_TEST(find_violation(scripts, without_faults(seed)) == ""); });
 }
 
-/// Something without which a waiter waits too long.
-struct wake_up
+/// Without these, a waiter waits too long.
+const std::vector<safeguard>& all_wake_ups()
 {
-    const char* name;
-    script_patch without;
-    /// The broken promise.
-    const char* promise;
-    /// A history that breaks it, which is tried first; if it no longer does, others are searched.
-    std::uint64_t seed;
-
-    friend std::ostream& operator<<(std::ostream& stream, const wake_up& each)
-    {
-        return stream << each.name;
-    }
-};
-
-const std::vector<wake_up>& all_wake_ups()
-{
-    static const std::vector<wake_up> list{
+    static const std::vector<safeguard> list{
         {"waiters learn of an earlier deadline",
-         {"pool_prologue", "if not informed[id] then", "if false then"},
+         {{"pool_prologue", "if not informed[id] then", "if false then"}},
          "no waiter was informed",
          1},
         {"a permit may have the first deadline",
-         {"pool_prologue",
-          "redis.call('ZADD', s.permits, text(fence), id)\n"
-          "  note_deadline(s, s.now + lease * 1000)",
-          "redis.call('ZADD', s.permits, text(fence), id)"},
+         {{"pool_prologue",
+           "redis.call('ZADD', s.permits, text(fence), id)\n"
+           "  note_deadline(s, s.now + lease * 1000)",
+           "redis.call('ZADD', s.permits, text(fence), id)"}},
          "no waiter was informed",
          11},
         {"a grant may have the first deadline",
-         {"pool_prologue",
-          "hold(s, id, units, s.fence, 0, s.now + s.claim * 1000)\n"
-          "  note_deadline(s, s.now + s.claim * 1000)",
-          "hold(s, id, units, s.fence, 0, s.now + s.claim * 1000)"},
+         {{"pool_prologue",
+           "hold(s, id, units, s.fence, 0, s.now + s.claim * 1000)\n"
+           "  note_deadline(s, s.now + s.claim * 1000)",
+           "hold(s, id, units, s.fence, 0, s.now + s.claim * 1000)"}},
          "no waiter was informed",
          137},
         {"a renewal may make the first deadline earlier",
-         {"pool_permit", "s.ended = ends", "s.ended = 0"},
+         {{"pool_permit", "s.ended = ends", "s.ended = 0"}},
          "a waiter is left waiting",
          19},
         {"a permit may end before the grant whose units it received",
-         {"pool_release", "s.ended = ends", "s.ended = 0"},
+         {{"pool_release", "s.ended = ends", "s.ended = 0"}},
          "no waiter was informed",
          11},
         {"waiters send a nudge when the first lease ends",
-         {"pool_prologue", "tonumber(first or s.now + lease * 1000)", "s.now + lease * 1000"},
+         {{"pool_prologue", "tonumber(first or s.now + lease * 1000)", "s.now + lease * 1000"}},
          "no waiter was informed",
          2},
         {"a nudge that serves its waiter names the first deadline",
-         {"pool_nudge", "s.head and text(next_nudge(s, lease))", "nil"},
+         {{"pool_nudge", "s.head and text(next_nudge(s, lease))", "nil"}},
          "a waiter is left waiting",
          2833},
         {"permits expire",
-         {"pool_prologue", "    drop(s, id, units or 0)\n    local has",
-          "    if not is_permit(id) then drop(s, id, units or 0) end\n    local has"},
+         {{"pool_prologue", "    drop(s, id, units or 0)\n    local has",
+           "    if not is_permit(id) then drop(s, id, units or 0) end\n    local has"}},
          "no waiter was informed",
          1},
         {"waiters learn that their semaphore is removed",
-         {"pool_delist", "for _, id in ipairs(redis.call('ZRANGE', s.queue, 0, -1)) do",
-          "for _, id in ipairs({}) do"},
+         {{"pool_delist", "for _, id in ipairs(redis.call('ZRANGE', s.queue, 0, -1)) do",
+           "for _, id in ipairs({}) do"}},
          "the server does not know the waiter",
          8},
         {"all waiters learn that their semaphore is removed",
-         {"pool_delist", "redis.call('ZRANGE', s.queue, 0, -1)",
-          "redis.call('ZRANGE', s.queue, 1, -1)"},
+         {{"pool_delist", "redis.call('ZRANGE', s.queue, 0, -1)",
+           "redis.call('ZRANGE', s.queue, 1, -1)"}},
          "the server does not know the waiter",
          8},
     };
@@ -689,17 +643,12 @@ const std::vector<wake_up>& all_wake_ups()
 
 BOOST_DATA_TEST_CASE(each_wake_up_is_necessary, all_wake_ups())
 {
-    script_engine weakened({sample.without});
-    std::uint64_t seed = sample.seed;
-    const auto breaks = [&]
-    {
-        return simulate(weakened, with_sessions(seed)).violation.find(sample.promise) !=
-               std::string::npos;
-    };
-    BOOST_TEST_REQUIRE(find_seed(seed, breaks), "no history needs it: " << sample.name);
-    BOOST_TEST_MESSAGE(sample.name << ": without it, seed " << seed << " breaks a promise");
+    script_engine weakened(sample.scripts);
     script_engine whole;
-    BOOST_TEST(find_violation(whole, with_sessions(seed)) == "");
+    expect_necessary(
+        sample,
+        [&](std::uint64_t seed) { return simulate(weakened, with_sessions(seed)).violation; },
+        [&](std::uint64_t seed) { return find_violation(whole, with_sessions(seed)); });
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -8,12 +8,12 @@
 #include <boost/test/unit_test.hpp>
 #include <cstdint>
 #include <functional>
-#include <ostream>
 #include <sstream>
 #include <string>
 #include <vector>
 
 #include "support/random_runs.hpp"
+#include "support/safeguard.hpp"
 #include "support/script_engine.hpp"
 
 // Random histories of a job queue; and for each safeguard, a history that breaks a promise without it.
@@ -69,23 +69,12 @@ BOOST_AUTO_TEST_CASE(histories)
 
 // --- safeguards ---------------------------------------------------------------------------------
 
-struct safeguard
+/// A safeguard of the scripts or of the clients, and the histories that need it.
+struct job_safeguard : safeguard
 {
-    const char* name;
-    /// Disables the safeguard in the scripts, or in the commands of the clients.
-    std::vector<script_patch> scripts;
-    std::function<void(job_command&)> spoil;
-    /// The faults of the simulation.
     fault_set faults;
-    /// The promise that is broken without the safeguard.
-    const char* promise;
-    /// A history that breaks the promise. After a change of the protocol, the test may have to search for another one.
-    std::uint64_t seed;
-
-    friend std::ostream& operator<<(std::ostream& stream, const safeguard& each)
-    {
-        return stream << each.name;
-    }
+    /// Disables a safeguard of the clients in one of their commands.
+    std::function<void(job_command&)> spoil = {};
 };
 
 /// The patches, and those that remove the ordinary paths, which have safeguards of their own.
@@ -125,119 +114,97 @@ void forget_incarnation(job_command& what)
     worker.replace(sign, worker.find('.') - sign, "1");
 }
 
-const std::vector<safeguard>& all_safeguards()
+const std::vector<job_safeguard>& all_safeguards()
 {
     using enum fault;
-    static const std::vector<safeguard> list{
+    static const std::vector<job_safeguard> list{
         // --- of the client ---
-        {"a repeated end of an attempt says so",
-         {},
-         saying("again", "first"),
+        {{"a repeated end of an attempt says so",
+          {},
+          "was denied that the server has executed",
+          15},
          only({cut, half_open}),
-         "was denied that the server has executed",
-         15},
-        {"an end that an outdated server may not know is in doubt",
-         {},
-         saying("unsure", "again"),
+         saying("again", "first")},
+        {{"an end that an outdated server may not know is in doubt",
+          {},
+          "was confirmed that the server has not executed",
+          6},
          only({failover, restart_empty}),
-         "was confirmed that the server has not executed",
-         6},
-        {"a worker that waits again reports its position",
-         {},
-         forget_position,
+         saying("unsure", "again")},
+        {{"a worker that waits again reports its position", {}, "has lost its position", 2},
          only({cut, restart_aof}),
-         "has lost its position",
-         2},
-        {"each connection has an incarnation",
-         {},
-         forget_incarnation,
+         forget_position},
+        {{"each connection has an incarnation", {}, "never ends", 15},
          only({cut, half_open}),
-         "never ends",
-         15},
+         forget_incarnation},
         // --- of the scripts ---
-        {"a job is started where somebody listens",
-         in_full({{"jobs_prologue", "if worker and is_connected(worker) then", "if worker then"}}),
-         {},
-         only({cut, crash}),
-         "where nobody listens",
-         1},
-        {"a job is pushed to a worker that listens",
-         {{"jobs_push", "if (reply[2] or 0) > 0 then", "if reply[2] then"}},
-         {},
-         only({cut, crash}),
-         "where nobody listens",
-         1},
-        {"only the current attempt finishes its job",
-         {{"jobs_prologue", "if redis.call('ZREM', key .. '{active}', attempt) == 0 then",
-           "if redis.call('ZREM', key .. '{active}', attempt) == 0 and how ~= 'finish' then"}},
-         {},
-         only({pause, half_open}),
-         "without a record",
-         20},
-        {"only the current attempt finishes its job before the next one",
-         {{"jobs_next", "redis.call('ZREM', key .. '{active}', attempt) == 1",
-           "redis.call('ZREM', key .. '{active}', attempt) < 2"}},
-         {},
-         only({pause, half_open}),
-         "without a record",
-         68},
-        {"lost attempts are remembered",
-         {{"jobs_prologue", "redis.call('ZADD', key .. '{lost}', text(now), loss)", ""}},
-         {},
-         only({cut, half_open, pause}),
-         "was confirmed that the server has not executed",
-         150},
-        {"tokens rise within a microsecond",
-         in_full({{"jobs_prologue", "last = now > last and now or last + 1", "last = now"}}),
-         {},
-         only({}),
-         "is not higher than all before",
-         26},
-        {"the clock of a queue never goes back",
-         {{"jobs_prologue", "if now < last then skew, now = skew + last - now, last end", ""},
-          {"jobs_prologue", "last = now > last and now or last + 1", "last = now"}},
-         {},
-         only({clock_back}),
-         "is not higher than all before",
-         2},
-        {"workers that wait learn when something is due",
-         {{"jobs_prologue", "informed > now and informed <= due then return end",
-           "true then return end"}},
-         {},
-         only({crash}),
-         "is left waiting",
-         1},
-        {"several connections learn when something is due",
-         {{"jobs_prologue", "if not seen[target] and is_connected(worker) then", "if true then"}},
-         {},
-         only({crash}),
-         "is left waiting",
-         337},
-        {"a renewal may shorten a lease",
-         {{"jobs_renew", "if known then mark_due(ends_at) end", ""}},
-         {},
-         only({clock_back}),
-         "due before DUE",
-         14},
-        {"a worker that waits is not overtaken",
-         in_full({{"jobs_next", "if parked == 0 and can_start() then", "if can_start() then"}}),
-         {},
-         only({pause, crash}),
-         "has overtaken",
-         5},
-        {"a deduplication id is taken until its window ends",
-         {{"jobs_push", "if other and (done == '' or till + 0 > now) then",
-           "if other and done == '' then"}},
-         {},
-         only({}),
-         "a deduplication id has two jobs",
-         7},
-        {"an attempt that a crashed worker had counts",
-         {{"jobs_prologue", "is_cut and 't' or 'a'", "is_cut and 't' or 'r'"}},
-         {},
-         only({crash}),
-         "has a wrong number",
-         2},
+        {{"a job is started where somebody listens",
+          in_full({{"jobs_prologue", "if worker and is_connected(worker) then", "if worker then"}}),
+          "where nobody listens", 1},
+         only({cut, crash})},
+        {{"a job is pushed to a worker that listens",
+          {{"jobs_push", "if (reply[2] or 0) > 0 then", "if reply[2] then"}},
+          "where nobody listens",
+          1},
+         only({cut, crash})},
+        {{"only the current attempt finishes its job",
+          {{"jobs_prologue", "if redis.call('ZREM', key .. '{active}', attempt) == 0 then",
+            "if redis.call('ZREM', key .. '{active}', attempt) == 0 and how ~= 'finish' then"}},
+          "without a record",
+          20},
+         only({pause, half_open})},
+        {{"only the current attempt finishes its job before the next one",
+          {{"jobs_next", "redis.call('ZREM', key .. '{active}', attempt) == 1",
+            "redis.call('ZREM', key .. '{active}', attempt) < 2"}},
+          "without a record",
+          68},
+         only({pause, half_open})},
+        {{"lost attempts are remembered",
+          {{"jobs_prologue", "redis.call('ZADD', key .. '{lost}', text(now), loss)", ""}},
+          "was confirmed that the server has not executed",
+          150},
+         only({cut, half_open, pause})},
+        {{"tokens rise within a microsecond",
+          in_full({{"jobs_prologue", "last = now > last and now or last + 1", "last = now"}}),
+          "is not higher than all before", 26},
+         only({})},
+        {{"the clock of a queue never goes back",
+          {{"jobs_prologue", "if now < last then skew, now = skew + last - now, last end", ""},
+           {"jobs_prologue", "last = now > last and now or last + 1", "last = now"}},
+          "is not higher than all before",
+          2},
+         only({clock_back})},
+        {{"workers that wait learn when something is due",
+          {{"jobs_prologue", "informed > now and informed <= due then return end",
+            "true then return end"}},
+          "is left waiting",
+          1},
+         only({crash})},
+        {{"several connections learn when something is due",
+          {{"jobs_prologue", "if not seen[target] and is_connected(worker) then", "if true then"}},
+          "is left waiting",
+          337},
+         only({crash})},
+        {{"a renewal may shorten a lease",
+          {{"jobs_renew", "if known then mark_due(ends_at) end", ""}},
+          "due before DUE",
+          14},
+         only({clock_back})},
+        {{"a worker that waits is not overtaken",
+          in_full({{"jobs_next", "if parked == 0 and can_start() then", "if can_start() then"}}),
+          "has overtaken", 5},
+         only({pause, crash})},
+        {{"a deduplication id is taken until its window ends",
+          {{"jobs_push", "if other and (done == '' or till + 0 > now) then",
+            "if other and done == '' then"}},
+          "a deduplication id has two jobs",
+          7},
+         only({})},
+        {{"an attempt that a crashed worker had counts",
+          {{"jobs_prologue", "is_cut and 't' or 'a'", "is_cut and 't' or 'r'"}},
+          "has a wrong number",
+          2},
+         only({crash})},
     };
     return list;
 }
@@ -248,17 +215,16 @@ BOOST_DATA_TEST_CASE(each_safeguard_is_necessary, all_safeguards())
     script_engine whole;
     job_simulation_options options;
     options.faults = sample.faults;
-    options.seed = sample.seed;
-    options.spoil = sample.spoil;
-    const auto breaks = [&]
+    const auto with = [&](std::uint64_t seed, const auto& spoil)
     {
-        return simulate_jobs(weakened, options).violation.find(sample.promise) != std::string::npos;
+        options.seed = seed;
+        options.spoil = spoil;
+        return options;
     };
-    BOOST_TEST_REQUIRE(find_seed(options.seed, breaks), "no history needs it: " << sample.name);
-    BOOST_TEST_MESSAGE(sample.name << ": without it, seed " << options.seed << ": "
-                                   << simulate_jobs(weakened, options).violation);
-    options.spoil = nullptr;
-    BOOST_TEST(find_job_violation(whole, options) == "");
+    expect_necessary(
+        sample, [&](std::uint64_t seed)
+        { return simulate_jobs(weakened, with(seed, sample.spoil)).violation; },
+        [&](std::uint64_t seed) { return find_job_violation(whole, with(seed, nullptr)); });
 }
 
 }  // namespace

@@ -7,11 +7,11 @@
 #include <chrono>
 #include <cstdint>
 #include <initializer_list>
-#include <ostream>
 #include <string>
 #include <vector>
 
 #include "support/random_runs.hpp"
+#include "support/safeguard.hpp"
 #include "support/script_engine.hpp"
 #include "support/simulation.hpp"
 
@@ -143,91 +143,73 @@ BOOST_AUTO_TEST_CASE(every_operation_occurs)
 
 // --- safeguards ---------------------------------------------------------------------------------
 
-struct safeguard
+/// A safeguard, and the histories that need it.
+struct pool_safeguard : safeguard
 {
-    const char* name;
-    /// Disables the safeguard in the scripts.
-    std::vector<script_patch> scripts;
-    pool_use use;
-    /// The faults of the simulation.
-    fault_set faults;
-    /// The promise that is broken without the safeguard.
-    const char* promise;
-    /// A history that breaks the promise. After a change of the protocol, the test may have to search for another one.
-    std::uint64_t seed;
-
-    friend std::ostream& operator<<(std::ostream& stream, const safeguard& each)
-    {
-        return stream << each.name;
-    }
+    fault_set faults = only({});
+    pool_use use = pool_use::shares;
 };
 
-const std::vector<safeguard>& all_safeguards()
+const std::vector<pool_safeguard>& all_safeguards()
 {
     using enum fault;
     using enum pool_use;
-    static const std::vector<safeguard> list{
-        {"units are granted where somebody listens",
-         {{"common", "return redis.call('PUBSUB', 'NUMSUB', channel(id))[2] > 0", "return true"}},
-         shares,
-         only({cut, crash}),
-         "disconnected",
-         8},
-        {"a holder comes back only if its units are there",
-         {{"pool_resync", " and fits(s, units)) then", ") then"}},
-         shares,
-         only({failover, restart_empty}),
-         "there are more units than the capacity",
-         79},
-        {"a holder comes back only to a server that forgot",
-         {{"pool_resync",
-           "(s.given < fence or s.born > fence and not is_superseded(s, units)) and fits", "fits"}},
-         shares,
-         only({half_open, slow, clock_forward, pause}),
-         "units that were lost were returned",
-         2903},
-        {"units are added once by each call",
-         {{"pool_count", "what == 'add' and not redis.call('ZSCORE', s.done, ARGV[4])",
-           "what == 'add'"}},
-         supplies,
+    static const std::vector<pool_safeguard> list{
+        {{"units are granted where somebody listens",
+          {{"common", "return redis.call('PUBSUB', 'NUMSUB', channel(id))[2] > 0", "return true"}},
+          "disconnected",
+          8},
+         only({cut, crash})},
+        {{"a holder comes back only if its units are there",
+          {{"pool_resync", " and fits(s, units)) then", ") then"}},
+          "there are more units than the capacity",
+          79},
+         only({failover, restart_empty})},
+        {{"a holder comes back only to a server that forgot",
+          {{"pool_resync",
+            "(s.given < fence or s.born > fence and not is_superseded(s, units)) and fits",
+            "fits"}},
+          "units that were lost were returned",
+          2903},
+         only({half_open, slow, clock_forward, pause})},
+        {{"units are added once by each call",
+          {{"pool_count", "what == 'add' and not redis.call('ZSCORE', s.done, ARGV[4])",
+            "what == 'add'"}},
+          "were added twice",
+          55},
          only({cut, zombies, half_open}),
-         "were added twice",
-         55},
-        {"the last release is remembered",
-         {{"common",
-           "if slot ~= '' and tonumber(redis.call('ZSCORE', s.done, slot) or 0) == fence then "
-           "return 'released' end",
-           ""}},
-         supplies,
+         supplies},
+        {{"the last release is remembered",
+          {{"common",
+            "if slot ~= '' and tonumber(redis.call('ZSCORE', s.done, slot) or 0) == fence then "
+            "return 'released' end",
+            ""}},
+          "of which",
+          5},
          only({cut, zombies, half_open}),
-         "of which",
-         5},
-        {"what is left outside is counted once, however often it is said",
-         {{"pool_renew", "move(s, outside - left)", "move(s, outside)"}},
-         supplies,
+         supplies},
+        {{"what is left outside is counted once, however often it is said",
+          {{"pool_renew", "move(s, outside - left)", "move(s, outside)"}},
+          "units are outside, and should be",
+          4},
          only({}),
-         "units are outside, and should be",
-         4},
-        {"resync gives waiters the new id",
-         {{"pool_resync", "redis.call('ZADD', s.queue, ticket, id)",
-           "redis.call('ZADD', s.queue, ticket, old)"}},
-         shares,
-         only({cut, half_open}),
-         "units of an unknown attempt are stored",
-         8},
-        {"a holder does not wait in the memory of a server that missed its grant",
-         {{"pool_resync", "rename(s, old, id, fence > 0)", "rename(s, old, id, false)"}},
-         shares,
-         only({failover}),
-         "the holders have",
-         346},
-        {"who waits longer is not overtaken by who asks for less",
-         {{"pool_acquire", "elseif not s.head and fits(s, units) then",
-           "elseif fits(s, units) then"}},
-         shares,
-         only({}),
-         "FIFO",
-         3},
+         supplies},
+        {{"resync gives waiters the new id",
+          {{"pool_resync", "redis.call('ZADD', s.queue, ticket, id)",
+            "redis.call('ZADD', s.queue, ticket, old)"}},
+          "units of an unknown attempt are stored",
+          8},
+         only({cut, half_open})},
+        {{"a holder does not wait in the memory of a server that missed its grant",
+          {{"pool_resync", "rename(s, old, id, fence > 0)", "rename(s, old, id, false)"}},
+          "the holders have",
+          346},
+         only({failover})},
+        {{"who waits longer is not overtaken by who asks for less",
+          {{"pool_acquire", "elseif not s.head and fits(s, units) then",
+            "elseif fits(s, units) then"}},
+          "FIFO",
+          3}},
     };
     return list;
 }
@@ -239,13 +221,14 @@ BOOST_DATA_TEST_CASE(each_safeguard_is_necessary, all_safeguards())
     simulation_options options = with_pools();
     options.use = sample.use;
     options.faults = sample.faults;
-    options.seed = sample.seed;
-    const auto breaks = [&]
-    { return simulate(weakened, options).violation.find(sample.promise) != std::string::npos; };
-    BOOST_TEST_REQUIRE(find_seed(options.seed, breaks), "no history needs it: " << sample.name);
-    BOOST_TEST_MESSAGE(sample.name << ": without it, seed " << options.seed << ": "
-                                   << simulate(weakened, options).violation);
-    BOOST_TEST(find_violation(whole, options) == "");
+    const auto of = [&](std::uint64_t seed)
+    {
+        options.seed = seed;
+        return options;
+    };
+    expect_necessary(
+        sample, [&](std::uint64_t seed) { return simulate(weakened, of(seed)).violation; },
+        [&](std::uint64_t seed) { return find_violation(whole, of(seed)); });
 }
 
 }  // namespace

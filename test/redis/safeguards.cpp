@@ -6,12 +6,11 @@
 #include <boost/test/unit_test.hpp>
 #include <cstdint>
 #include <initializer_list>
-#include <ostream>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "support/random_runs.hpp"
+#include "support/safeguard.hpp"
 #include "support/script_engine.hpp"
 #include "support/simulation.hpp"
 #include "support/weakened_scripts.hpp"
@@ -24,24 +23,12 @@ namespace {
 
 using redis::detail::safeguards;
 
-struct safeguard
+/// A safeguard of the scripts or of the clients, and the histories that need it.
+struct lock_safeguard : safeguard
 {
-    const char* name;
-    /// Disables the safeguard in the client.
+    simulation_options options = {};
+    /// Its switch in the clients.
     bool safeguards::* client = nullptr;
-    /// Disables the safeguard in the scripts.
-    std::vector<script_patch> scripts;
-    /// The faults and options of the simulation.
-    simulation_options options;
-    /// The promise that is broken without the safeguard.
-    const char* promise;
-    /// A history that breaks the promise. After a change of the protocol, the test may have to search for another one.
-    std::uint64_t seed;
-
-    friend std::ostream& operator<<(std::ostream& stream, const safeguard& each)
-    {
-        return stream << each.name;
-    }
 };
 
 simulation_options under(std::initializer_list<fault> faults)
@@ -101,161 +88,136 @@ std::vector<script_patch> trusting_publish()
              "if " + call + " > 0 then return end\n        s.holder, s.deadline = '', '0'"}};
 }
 
-const std::vector<safeguard>& all_safeguards()
+const std::vector<lock_safeguard>& all_safeguards()
 {
     using enum fault;
-    static const std::vector<safeguard> list{
+    static const std::vector<lock_safeguard> list{
         // --- of the client ---
-        {"a grant is entered only if its deadline is certainly ahead",
-         &safeguards::clock_bound,
-         {},
+        {{"a grant is entered only if its deadline is certainly ahead", {}, "two holders", 15},
          under({pause, slow}),
-         "two holders",
-         15},
-        {"never two commands of one attempt are under way",
-         &safeguards::single_flight,
+         &safeguards::clock_bound},
+        {{"never two commands of one attempt are under way", {}, "are under way", 1},
          {},
-         {},
-         "are under way",
-         1},
-        {"each connection has an incarnation",
-         &safeguards::incarnations,
-         {},
+         &safeguards::single_flight},
+        {{"each connection has an incarnation", {}, "disconnected", 7},
          under({cut, zombies, half_open, failover, restart_aof}),
-         "disconnected",
-         7},
-        {"who enters the queue again says which place it had",
-         &safeguards::ticket_hints,
-         {},
+         &safeguards::incarnations},
+        {{"who enters the queue again says which place it had", {}, "FIFO", 8},
          under({cut, half_open, restart_empty}),
-         "FIFO",
-         8},
-        {"all ids are remembered by which the server may know an attempt",
-         &safeguards::all_ids,
-         {},
+         &safeguards::ticket_hints},
+        {{"all ids are remembered by which the server may know an attempt", {}, "FIFO", 11},
          in_a_crowd(under({cut, zombies, slow})),
-         "FIFO",
-         11},
-        {"a fence below one that was seen is not accepted",
-         &safeguards::fence_regression,
-         {},
+         &safeguards::all_ids},
+        {{"a fence below one that was seen is not accepted",
+          {},
+          "an object was granted the fence",
+          8},
          with_long_steps(under({restart_empty, clock_back, deletion})),
-         "an object was granted the fence",
-         8},
-        {"renewals depend on the lease in force",
-         &safeguards::lease_in_force,
-         {},
+         &safeguards::fence_regression},
+        {{"renewals depend on the lease in force",
+          {},
+          "a lock was lost though nothing happened",
+          1},
          under({}),
-         "a lock was lost though nothing happened",
-         1},
-        {"what is over is over, before anything else is read",
-         &safeguards::deadline_first,
-         {},
+         &safeguards::lease_in_force},
+        {{"what is over is over, before anything else is read",
+          {},
+          "goes on after the end of its lease",
+          12},
          under({pause}),
-         "goes on after the end of its lease",
-         12},
-        {"waiters ask when the lease of the owner has ended",
-         &safeguards::nudge,
+         &safeguards::deadline_first},
+        {{"waiters ask when the lease of the owner has ended", {}, "never ends", 5},
          {},
-         {},
-         "never ends",
-         5},
+         &safeguards::nudge},
         // --- of the scripts ---
-        {"NUMSUB in a cluster, where PUBLISH does not count all", nullptr, trusting_publish(),
-         with_counts(redis_store::count::none, under({cut, crash})), "two holders", 2},
-        {"NUMSUB beside a pattern subscriber, which PUBLISH counts", nullptr, trusting_publish(),
-         with_counts(redis_store::count::one_more, under({cut, crash})), "disconnected", 43},
-        {"fences are of the server's time", nullptr, without::fences_of_time(),
-         under({restart_empty, failover}), "was granted to", 1},
-        {"the last release is remembered", nullptr, without::memory_of_releases(),
-         under({cut, zombies, half_open}), "was denied although it is complete", 4},
-        {"a former ticket is accepted above the newest one, up to the present time", nullptr,
-         without::places_of_the_past(), under({restart_empty, deletion}), "FIFO", 30},
-        {"resync gives waiters the new id",
-         nullptr,
-         {{"resync", "if ticket and fence == '0' then", "if false then"},
-          {"resync", "if ticket and (fence ~= '0' or old ~= id) then",
-           "if ticket and fence ~= '0' then"}},
-         under({cut, half_open}),
-         "FIFO",
-         155},
-        {"the clock of a lock never goes back",
-         nullptr,
-         {{"common", "if now < clock + 0 then", "if false then"}},
-         with_long_steps(under({clock_back, crash})),
-         "never ends",
-         8},
-        {"a lock is reclaimed only if it was not granted since", nullptr, without::later_grants(),
-         under({failover, restart_empty}), "although it was granted since", 10},
-        {"a server without memory keeps locks for their holders",
-         nullptr,
-         {{"prologue", "if in_doubt then", "if in_doubt and not fresh then"}},
-         with_grace(under({restart_empty})),
-         "two holders",
-         8},
-        {"a lock of an outdated state is kept for its holder",
-         nullptr,
-         {{"prologue", "if in_doubt then", "if fresh then"}},
-         with_grace(under({failover})),
-         "two holders",
-         13},
-        {"a release knows its grant under a former id",
-         nullptr,
-         without::former_ids(),
-         {},
-         "and the lock not released",
-         91},
-        {"the notification of a crashed or cancelled waiter passes to the next", nullptr,
-         without::passing_on(), with_conditions(under({crash, cut})), "a notification was lost",
-         152},
-        {"the notification of a failed section passes to the next", nullptr,
-         without::passing_on_by_sections(), with_conditions(under({slow, pause, cut})),
-         "a notification was lost", 3},
-        {"disconnected waiters are not notified", nullptr, without::looking_for_the_living(),
-         with_conditions(under({crash})), "a notification was lost", 3},
-        {"a commit does not write into a newer state",
-         nullptr,
-         {{"commit", "if writes and s.reclaimed then", "if false then"}},
-         with_states(under({restart_empty})),
-         "the state has been changed",
-         13},
-        {"a holder that reclaims its lock may have read another state",
-         nullptr,
-         {{"resync", "s.holder, s.fence, s.reclaimed, reclaims = id, fence, true, true",
-           "s.holder, s.fence, reclaims = id, fence, true"}},
-         with_states(under({failover})),
-         "the state has been changed",
-         47},
-        {"an expired contribution is not withdrawn",
-         nullptr,
-         {{"commit",
-           "if ARGV[i + 1] == 'withdraw' and not redis.call('ZSCORE', s.key .. '{bound}', ARGV[i]) "
-           "then",
-           "if false then"}},
-         with_states(under({failover, clock_forward})),
-         "contributions, and the state says",
-         212},
-        {"contributions are undone only while the lock is free",
-         nullptr,
-         {{"contributions", "    if s.holder == '' then grant_next(s) end",
-           "    if s.pending then process_pending(s) end"},
-          {"prologue", "s.holder ~= '' and '1' or s.grace", "s.grace"}},
-         with_states(under({crash})),
-         "contributions, and the state says",
-         70},
-        {"a transaction is executed once",
-         nullptr,
-         {{"transact", "if executed and executed + 0 > seen + 0 then return",
-           "if false then return"}},
-         with_states(under({cut, zombies, half_open})),
-         "the state has been changed",
-         14},
-        {"the cancellation of a waiting transaction reports whether it was in time",
-         nullptr,
-         {{"cancel", "if done and done - ARGV[8] > 0 then", "if false then"}},
-         with_states(under({slow})),
-         "could be cancelled by its client",
-         460},
+        {{"NUMSUB in a cluster, where PUBLISH does not count all", trusting_publish(),
+          "two holders", 2},
+         with_counts(redis_store::count::none, under({cut, crash}))},
+        {{"NUMSUB beside a pattern subscriber, which PUBLISH counts", trusting_publish(),
+          "disconnected", 43},
+         with_counts(redis_store::count::one_more, under({cut, crash}))},
+        {{"fences are of the server's time", without::fences_of_time(), "was granted to", 1},
+         under({restart_empty, failover})},
+        {{"the last release is remembered", without::memory_of_releases(),
+          "was denied although it is complete", 4},
+         under({cut, zombies, half_open})},
+        {{"a former ticket is accepted above the newest one, up to the present time",
+          without::places_of_the_past(), "FIFO", 30},
+         under({restart_empty, deletion})},
+        {{"resync gives waiters the new id",
+          {{"resync", "if ticket and fence == '0' then", "if false then"},
+           {"resync", "if ticket and (fence ~= '0' or old ~= id) then",
+            "if ticket and fence ~= '0' then"}},
+          "FIFO",
+          155},
+         under({cut, half_open})},
+        {{"the clock of a lock never goes back",
+          {{"common", "if now < clock + 0 then", "if false then"}},
+          "never ends",
+          8},
+         with_long_steps(under({clock_back, crash}))},
+        {{"a lock is reclaimed only if it was not granted since", without::later_grants(),
+          "although it was granted since", 10},
+         under({failover, restart_empty})},
+        {{"a server without memory keeps locks for their holders",
+          {{"prologue", "if in_doubt then", "if in_doubt and not fresh then"}},
+          "two holders",
+          8},
+         with_grace(under({restart_empty}))},
+        {{"a lock of an outdated state is kept for its holder",
+          {{"prologue", "if in_doubt then", "if fresh then"}},
+          "two holders",
+          13},
+         with_grace(under({failover}))},
+        {{"a release knows its grant under a former id", without::former_ids(),
+          "and the lock not released", 91}},
+        {{"the notification of a crashed or cancelled waiter passes to the next",
+          without::passing_on(), "a notification was lost", 152},
+         with_conditions(under({crash, cut}))},
+        {{"the notification of a failed section passes to the next",
+          without::passing_on_by_sections(), "a notification was lost", 3},
+         with_conditions(under({slow, pause, cut}))},
+        {{"disconnected waiters are not notified", without::looking_for_the_living(),
+          "a notification was lost", 3},
+         with_conditions(under({crash}))},
+        {{"a commit does not write into a newer state",
+          {{"commit", "if writes and s.reclaimed then", "if false then"}},
+          "the state has been changed",
+          13},
+         with_states(under({restart_empty}))},
+        {{"a holder that reclaims its lock may have read another state",
+          {{"resync", "s.holder, s.fence, s.reclaimed, reclaims = id, fence, true, true",
+            "s.holder, s.fence, reclaims = id, fence, true"}},
+          "the state has been changed",
+          47},
+         with_states(under({failover}))},
+        {{"an expired contribution is not withdrawn",
+          {{"commit",
+            "if ARGV[i + 1] == 'withdraw' and not redis.call('ZSCORE', s.key .. '{bound}', "
+            "ARGV[i]) "
+            "then",
+            "if false then"}},
+          "contributions, and the state says",
+          212},
+         with_states(under({failover, clock_forward}))},
+        {{"contributions are undone only while the lock is free",
+          {{"contributions", "    if s.holder == '' then grant_next(s) end",
+            "    if s.pending then process_pending(s) end"},
+           {"prologue", "s.holder ~= '' and '1' or s.grace", "s.grace"}},
+          "contributions, and the state says",
+          70},
+         with_states(under({crash}))},
+        {{"a transaction is executed once",
+          {{"transact", "if executed and executed + 0 > seen + 0 then return",
+            "if false then return"}},
+          "the state has been changed",
+          14},
+         with_states(under({cut, zombies, half_open}))},
+        {{"the cancellation of a waiting transaction reports whether it was in time",
+          {{"cancel", "if done and done - ARGV[8] > 0 then", "if false then"}},
+          "could be cancelled by its client",
+          460},
+         with_states(under({slow}))},
     };
     return list;
 }
@@ -265,16 +227,19 @@ BOOST_DATA_TEST_CASE(each_safeguard_is_necessary, all_safeguards())
     script_engine weakened(without::in_full(sample.scripts));
     script_engine whole;
     simulation_options options = sample.options;
-    options.seed = sample.seed;
+    const auto with = [&](std::uint64_t seed, safeguards guards)
+    {
+        options.seed = seed;
+        options.guards = guards;
+        return options;
+    };
+    safeguards weakened_guards;
     if (sample.client != nullptr)
-        options.guards.*sample.client = false;
-    const auto breaks = [&]
-    { return simulate(weakened, options).violation.find(sample.promise) != std::string::npos; };
-    BOOST_TEST_REQUIRE(find_seed(options.seed, breaks), "no history needs it: " << sample.name);
-    BOOST_TEST_MESSAGE(sample.name << ": without it, seed " << options.seed << ": "
-                                   << simulate(weakened, options).violation);
-    options.guards = {};
-    BOOST_TEST(find_violation(whole, options) == "");
+        weakened_guards.*sample.client = false;
+    expect_necessary(
+        sample, [&](std::uint64_t seed)
+        { return simulate(weakened, with(seed, weakened_guards)).violation; },
+        [&](std::uint64_t seed) { return find_violation(whole, with(seed, {})); });
 }
 
 }  // namespace

@@ -67,20 +67,6 @@ void run_seeds(std::uint64_t how_many, Run run)
     run(seed);
 }
 
-/// Whether a history breaks a promise: that of @p seed; or, if it no longer does, that of 1, 2, … 3000. Then `seed` is
-/// that history's.
-template <class Breaks>
-bool find_seed(std::uint64_t& seed, Breaks breaks)
-{
-    bool broken = breaks();
-    for (std::uint64_t i = 1; i <= 3000 && !broken; ++i)
-    {
-        seed = i;
-        broken = breaks();
-    }
-    return broken;
-}
-
 }  // namespace turnstile::test
 
 #endif
