@@ -2,43 +2,33 @@
 // Distributed under the Boost Software License, Version 1.0.
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 
-// The view of an operator: holders and waiters of locks, capacities of semaphores, tokens of permits, and how to
-// break a lock.
+// The view of an operator: holders and waiters of locks, capacities of semaphores, tokens of permits, and rights.
 
 #include <array>
-#include <atomic>
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/awaitable.hpp>
-#include <boost/asio/cancellation_type.hpp>
-#include <boost/asio/io_context.hpp>
-#include <boost/asio/post.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/test/unit_test.hpp>
 #include <chrono>
 #include <cstdint>
-#include <functional>
-#include <optional>
-#include <redis/protocol/names.hpp>
-#include <redis/session/directory_answers.hpp>
-#include <redis/session/inspection.hpp>
 #include <string>
 #include <string_view>
 #include <support/expect.hpp>
 #include <support/lock_client.hpp>
 #include <support/lock_process.hpp>
 #include <support/lock_view.hpp>
+#include <support/pool_view.hpp>
 #include <support/raw_client.hpp>
 #include <support/reading_room.hpp>
-#include <support/redis_server.hpp>
+#include <support/session_scene.hpp>
+#include <support/undisturbed_url.hpp>
 #include <tuple>
 #include <turnstile/async_semaphore.hpp>
 #include <turnstile/redis/async_mutex.hpp>
 #include <turnstile/redis/async_semaphore.hpp>
 #include <turnstile/redis/error.hpp>
-#include <turnstile/redis/lease_clock.hpp>
 #include <turnstile/redis/lock_status.hpp>
 #include <turnstile/redis/monitor.hpp>
-#include <turnstile/redis/semaphore_directory.hpp>
 #include <turnstile/redis/session.hpp>
 #include <turnstile/redis/shared_mutex.hpp>
 #include <unistd.h>
@@ -58,7 +48,6 @@ using turnstile::redis::error_kind;
 using turnstile::redis::lock_mode;
 using turnstile::redis::lock_status;
 using turnstile::redis::monitor;
-using turnstile::redis::mutex_options;
 using turnstile::redis::semaphore_options;
 using turnstile::redis::session;
 using turnstile::redis::session_thread;
@@ -66,40 +55,15 @@ using turnstile::redis::shared_mutex;
 using turnstile::test::lock_client;
 using turnstile::test::lock_process;
 using turnstile::test::lock_view;
+using turnstile::test::pool_view;
 using turnstile::test::raw_client;
 using turnstile::test::reading_room;
-using turnstile::test::redis_server;
 using turnstile::test::undisturbed;
+using turnstile::test::undisturbed_url;
 using turnstile::test::until;
 
-/// A server, and a session without any disturbance.
-struct scene
+struct scene : turnstile::test::session_scene
 {
-    void run(const std::function<asio::awaitable<void>()>& body)
-    {
-        turnstile::test::run(context, body());
-    }
-
-    /// The number of waiters.
-    int queued(const std::string& kind, const std::string& name) const
-    {
-        const auto keys = turnstile::redis::detail::pool_keys("turnstile", kind, name);
-        return std::stoi(server.cli({"ZCARD", keys[0] + "{queue}"}));
-    }
-
-    /// Waits until the session has reported this number of losses.
-    asio::awaitable<void> wait_for_losses(std::uint64_t number) const
-    {
-        while (s.metrics().lost != number)
-            co_await asio::post(asio::use_awaitable);
-        co_await asio::post(asio::use_awaitable);
-    }
-
-    std::string undisturbed_url() const
-    {
-        return server.url() + "?lease=3h&claim_lease=3h&health_check=60s&connect_timeout=60s";
-    }
-
     /// Settings for a user with no other rights to channels and keys than these.
     config as_user(const std::string& channels, const std::string& keys) const
     {
@@ -147,10 +111,6 @@ struct scene
         settings.password = "pw";
         return settings;
     }
-
-    redis_server server;
-    asio::io_context context;
-    session s{context, undisturbed(server.url()), session_thread::own};
 };
 
 /// The error of an operation, without its result.
@@ -276,13 +236,13 @@ BOOST_AUTO_TEST_CASE(more_capacity_reaches_the_waiters_of_other_sessions_in_orde
     {
         const auto held = co_await printers.async_acquire();
         const auto first = other.acquire("printers", 1);
-        BOOST_TEST(until([&] { return queued("semaphore", "printers") == 1; }));
+        BOOST_TEST(until([&] { return pool_view(server, "printers").queued() == 1; }));
         const auto second = other.acquire("printers", 1);
-        BOOST_TEST(until([&] { return queued("semaphore", "printers") == 2; }));
+        BOOST_TEST(until([&] { return pool_view(server, "printers").queued() == 2; }));
         co_await printers.async_set_capacity(2);
         BOOST_TEST(first->result() == "held");
         BOOST_TEST(!second->is_complete());
-        BOOST_TEST(queued("semaphore", "printers") == 1);
+        BOOST_TEST(pool_view(server, "printers").queued() == 1);
         co_await printers.async_set_capacity(3);
         BOOST_TEST(second->result() == "held");
         BOOST_TEST(second->fence() > first->fence());
@@ -318,11 +278,11 @@ BOOST_AUTO_TEST_CASE(a_waiter_of_another_session_for_more_than_a_smaller_capacit
     {
         const auto held = co_await printers.async_acquire();
         const auto large = other.acquire("printers", 3);
-        BOOST_TEST(until([&] { return queued("semaphore", "printers") == 1; }));
+        BOOST_TEST(until([&] { return pool_view(server, "printers").queued() == 1; }));
         co_await printers.async_set_capacity(2);
         BOOST_TEST(until([&] { return large->is_complete(); }));
         BOOST_TEST(large->error() == make_error_code(turnstile::errc::invalid_count));
-        BOOST_TEST(queued("semaphore", "printers") == 0);
+        BOOST_TEST(pool_view(server, "printers").queued() == 0);
     };
     run(body);
 }
@@ -442,7 +402,7 @@ BOOST_AUTO_TEST_CASE(units_of_a_semaphore_are_listed_with_their_holders)
         const auto second = office.acquire("printers", 1);
         BOOST_TEST(second->result() == "held");
         const auto third = office.acquire("printers", 3);
-        BOOST_TEST(until([&] { return queued("semaphore", "printers") == 1; }));
+        BOOST_TEST(until([&] { return pool_view(server, "printers").queued() == 1; }));
 
         const lock_status status = co_await printers.async_inspect();
         BOOST_TEST(status.capacity == 4);
@@ -469,7 +429,8 @@ BOOST_AUTO_TEST_CASE(holders_of_a_shared_mutex_are_listed_with_their_modes)
         auto reader = office.read("catalogue");
         BOOST_TEST(reader->result() == "held");
         const auto writer = office.write("catalogue");
-        BOOST_TEST(until([&] { return queued("shared_mutex", "catalogue") == 1; }));
+        BOOST_TEST(
+            until([&] { return pool_view(server, "catalogue", "shared_mutex").queued() == 1; }));
 
         lock_status status = co_await catalogue.async_inspect();
         BOOST_TEST_REQUIRE(status.holders.size() == 2U);
@@ -512,7 +473,7 @@ BOOST_AUTO_TEST_CASE(inspection_names_the_holder_of_a_monitor)
 // This is the state in which an operator inspects a lock.
 BOOST_AUTO_TEST_CASE(a_killed_holder_is_still_named)
 {
-    lock_process holder(server, undisturbed_url());
+    lock_process holder(server, undisturbed_url(server.url()));
     const std::uint64_t fence = std::stoull(holder.ask("lock a", "held a"));
     const pid_t process = holder.pid();
     BOOST_TEST(holder.kill());
@@ -569,318 +530,6 @@ BOOST_AUTO_TEST_CASE(the_connection_has_the_name_of_program_host_and_process)
         BOOST_TEST(server.cli({"CLIENT", "LIST"})
                        .find(" name=test_redis_operator@" + host_name() + ':' +
                              std::to_string(::getpid()) + ' ') != std::string::npos);
-    };
-    run(body);
-}
-
-// --- breaking a lock ----------------------------------------------------------------------------
-
-BOOST_AUTO_TEST_CASE(a_broken_lock_passes_to_the_next_waiter_and_its_holder_is_informed)
-{
-    lock_client till(undisturbed(server.url()));
-    lock_client office(undisturbed(server.url()));
-    async_mutex mutex(s, "a");
-    raw_client listener(server);
-    listener.send({"SUBSCRIBE", "turnstile:0:broken"});
-    BOOST_TEST(listener.hear("subscribe"));
-    const auto holder = till.lock("a");
-    BOOST_TEST(holder->result() == "held");
-    const auto waiter = office.lock("a");
-    BOOST_TEST(until([&] { return lock_view(server, "a").queued() == 1; }));
-    const auto body = [&]() -> asio::awaitable<void>
-    {
-        BOOST_TEST(co_await mutex.async_break(holder->fence()) == 1U);
-        BOOST_TEST(waiter->result() == "held");
-        BOOST_TEST(waiter->fence() > holder->fence());
-        BOOST_TEST(until([&] { return holder->knows_of_loss(); }));
-        BOOST_TEST(!holder->holds());
-        BOOST_TEST(till.log().find("the lock 'a' was lost: an operator has broken turnstile:") !=
-                   std::string::npos);
-        BOOST_TEST(
-            listener.hear(lock_view(server, "a").keys[0] + ' ' + std::to_string(holder->fence())));
-        // That grant has ended, so another break with its token does not affect the next holder.
-        BOOST_TEST(co_await mutex.async_break(holder->fence()) == 0U);
-        BOOST_TEST(waiter->holds());
-    };
-    run(body);
-}
-
-// Without the break, the holder's lease would last for hours.
-BOOST_AUTO_TEST_CASE(a_stopped_holder_learns_of_the_break_when_it_continues)
-{
-    lock_process holder(server, undisturbed_url());
-    async_mutex mutex(s, "a");
-    holder.ask("lock a", "held a");
-    BOOST_TEST(holder.ask("write a", "accepted") == "a");
-    BOOST_TEST(holder.stop());
-    const auto body = [&]() -> asio::awaitable<void>
-    {
-        BOOST_TEST(co_await mutex.async_break() == 1U);
-        const auto guard = co_await mutex.async_lock();
-        BOOST_TEST(turnstile::test::write_register(server, "a", guard.fencing_token()));
-        holder.go_on();
-        holder.hear("lost a");
-        BOOST_TEST(holder.ask("write a", "refused") == "a");
-        BOOST_TEST(guard.valid());
-    };
-    run(body);
-}
-
-BOOST_AUTO_TEST_CASE(a_permit_is_lost_if_a_lost_one_is_merged_into_it)
-{
-    async_semaphore printers(s, "printers", 2);
-    const auto body = [&]() -> asio::awaitable<void>
-    {
-        auto kept = co_await printers.async_acquire();
-        auto broken = co_await printers.async_acquire();
-        bool kept_is_lost = false;
-        bool broken_is_lost = false;
-        kept.lost().assign([&](asio::cancellation_type) { kept_is_lost = true; });
-        broken.lost().assign([&](asio::cancellation_type) { broken_is_lost = true; });
-        BOOST_TEST(co_await printers.async_break(broken.fencing_token()) == 1U);
-        while (!broken_is_lost)
-            co_await asio::post(asio::use_awaitable);
-        BOOST_TEST(!kept_is_lost);
-        kept.merge(std::move(broken));
-        BOOST_TEST(!kept.valid());
-        co_await asio::post(asio::use_awaitable);
-        BOOST_TEST(kept_is_lost);
-    };
-    run(body);
-}
-
-BOOST_AUTO_TEST_CASE(a_merged_permit_is_lost_once)
-{
-    async_semaphore printers(s, "printers", 2);
-    const auto body = [&]() -> asio::awaitable<void>
-    {
-        auto permit = co_await printers.async_acquire();
-        permit.merge(co_await printers.async_acquire());
-        int signals = 0;
-        permit.lost().assign([&](asio::cancellation_type) { ++signals; });
-        BOOST_TEST(co_await printers.async_break() == 2U);
-        co_await wait_for_losses(2);
-        BOOST_TEST(!permit.valid());
-        BOOST_TEST(signals == 1);
-    };
-    run(body);
-}
-
-BOOST_AUTO_TEST_CASE(a_permit_is_not_lost_with_units_that_were_split_off)
-{
-    async_semaphore printers(s, "printers", 2);
-    const auto body = [&]() -> asio::awaitable<void>
-    {
-        auto kept = co_await printers.async_acquire();
-        auto other = co_await printers.async_acquire();
-        const std::uint64_t token = other.fencing_token();
-        kept.merge(std::move(other));
-        auto part = kept.split(1);
-        BOOST_TEST(part.fencing_token() == token);
-        int signals = 0;
-        int signals_of_part = 0;
-        kept.lost().assign([&](asio::cancellation_type) { ++signals; });
-        part.lost().assign([&](asio::cancellation_type) { ++signals_of_part; });
-        BOOST_TEST(co_await printers.async_break(token) == 1U);
-        co_await wait_for_losses(1);
-        BOOST_TEST(signals_of_part == 1);
-        BOOST_TEST(!part.valid());
-        BOOST_TEST(signals == 0);
-        BOOST_TEST(kept.valid());
-        BOOST_TEST(co_await printers.async_break(kept.fencing_token()) == 1U);
-        co_await wait_for_losses(2);
-        BOOST_TEST(signals == 1);
-        BOOST_TEST(signals_of_part == 1);
-    };
-    run(body);
-}
-
-BOOST_AUTO_TEST_CASE(a_permit_without_its_lost_units_can_be_lost_again)
-{
-    async_semaphore printers(s, "printers", 2);
-    const auto body = [&]() -> asio::awaitable<void>
-    {
-        auto permit = co_await printers.async_acquire();
-        auto other = co_await printers.async_acquire();
-        const std::uint64_t broken = other.fencing_token();
-        permit.merge(std::move(other));
-        int signals = 0;
-        int signals_of_part = 0;
-        permit.lost().assign([&](asio::cancellation_type) { ++signals; });
-        BOOST_TEST(co_await printers.async_break(broken) == 1U);
-        co_await wait_for_losses(1);
-        BOOST_TEST(signals == 1);
-        auto part = permit.split(1);
-        part.lost().assign([&](asio::cancellation_type) { ++signals_of_part; });
-        co_await asio::post(asio::use_awaitable);
-        BOOST_TEST(!part.valid());
-        BOOST_TEST(signals_of_part == 1);
-        BOOST_TEST(permit.valid());
-        BOOST_TEST(co_await printers.async_break(permit.fencing_token()) == 1U);
-        co_await wait_for_losses(2);
-        BOOST_TEST(signals == 2);
-        BOOST_TEST(signals_of_part == 1);
-    };
-    run(body);
-}
-
-BOOST_AUTO_TEST_CASE(the_loss_of_an_upgraded_writer_is_reported_once)
-{
-    enum class cause
-    {
-        broken,
-        broken_by_token,
-        broken_by_former_token,
-        second_grant_broken_first,
-        expired,
-        session_closed,
-    };
-    for (const cause why :
-         {cause::broken, cause::broken_by_token, cause::broken_by_former_token,
-          cause::second_grant_broken_first, cause::expired, cause::session_closed})
-        for (const bool is_destroyed_at_once : {false, true})
-        {
-            BOOST_TEST_CONTEXT("cause " << int(why) << (is_destroyed_at_once ? ", destroyed" : ""))
-            {
-                std::atomic<int> lines = 0;
-                config settings = undisturbed(server.url());
-                settings.logger = [&](auto, std::string_view text)
-                { lines += int(text.find("the lock 'catalogue' was lost") != std::string::npos); };
-                session mine(context, settings, session_thread::own);
-                mutex_options options;
-                if (why == cause::expired)
-                    options.lease(2s).claim_lease(2s).renew(false);
-                shared_mutex catalogue(mine, "catalogue", options);
-                const auto body = [&]() -> asio::awaitable<void>
-                {
-                    auto upgradable = co_await catalogue.async_lock_upgrade();
-                    const std::uint64_t former = upgradable.fencing_token();
-                    int former_signals = 0;
-                    upgradable.lost().assign([&](asio::cancellation_type) { ++former_signals; });
-                    std::optional writer = co_await catalogue.async_upgrade(upgradable);
-                    const std::uint64_t token = writer->fencing_token();
-                    BOOST_TEST(writer->valid());
-                    BOOST_TEST((writer->expires_at() > turnstile::redis::lease_clock::now()));
-                    int signals = 0;
-                    writer->lost().assign(
-                        [&](asio::cancellation_type)
-                        {
-                            ++signals;
-                            BOOST_TEST(!writer->valid());
-                            BOOST_TEST((writer->expires_at() ==
-                                        turnstile::redis::lease_clock::time_point()));
-                            if (is_destroyed_at_once)
-                                asio::post(context, [&] { writer.reset(); });
-                        });
-                    BOOST_TEST((co_await catalogue.async_inspect()).holder_count == 1U);
-                    if (why == cause::second_grant_broken_first)
-                    {
-                        // A break ends the grants in the order in which they expire.
-                        const std::string holders =
-                            turnstile::redis::detail::pool_keys("turnstile", "shared_mutex",
-                                                                "catalogue")[0] +
-                            "{holders}";
-                        server.run({"ZINCRBY", holders, "1000000000",
-                                    server.cli({"ZRANGE", holders, "0", "0"})});
-                    }
-                    if (why == cause::session_closed)
-                        co_await mine.async_close();
-                    else if (why == cause::broken_by_token)
-                        BOOST_TEST(co_await catalogue.async_break(token) == 1U);
-                    else if (why == cause::broken_by_former_token)
-                        BOOST_TEST(co_await catalogue.async_break(former) == 1U);
-                    else if (why != cause::expired)
-                        BOOST_TEST(co_await catalogue.async_break() == 1U);
-                    while (mine.metrics().attempts != 0 || signals == 0 || former_signals == 0)
-                        co_await asio::post(asio::use_awaitable);
-                    co_await asio::post(asio::use_awaitable);
-                    BOOST_TEST(signals == 1);
-                    BOOST_TEST(former_signals == 1);
-                    BOOST_TEST(lines == 1);
-                    BOOST_TEST(mine.metrics().lost == (why == cause::session_closed ? 0U : 1U));
-                    if (why != cause::session_closed)
-                        co_await mine.async_close();
-                };
-                run(body);
-            }
-        }
-}
-
-BOOST_AUTO_TEST_CASE(an_upgrade_fails_if_the_hold_from_before_is_lost_meanwhile)
-{
-    shared_mutex catalogue(s, "catalogue");
-    lock_client office(undisturbed(server.url()));
-    const auto reader = office.read("catalogue");
-    BOOST_TEST(reader->result() == "held");
-    const auto body = [&]() -> asio::awaitable<void>
-    {
-        auto upgradable = co_await catalogue.async_lock_upgrade();
-        const std::uint64_t former = upgradable.fencing_token();
-        bool is_lost = false;
-        upgradable.lost().assign([&](asio::cancellation_type) { is_lost = true; });
-        std::optional<error_code> upgrade;
-        catalogue.async_upgrade(upgradable,
-                                [&](const error_code& error, const auto&) { upgrade = error; });
-        BOOST_TEST(until([&] { return queued("shared_mutex", "catalogue") == 1; }));
-        BOOST_TEST(co_await catalogue.async_break(former) == 1U);
-        while (!is_lost)
-            co_await asio::post(asio::use_awaitable);
-        reader->drop();
-        while (!upgrade)
-            co_await asio::post(asio::use_awaitable);
-        BOOST_TEST((*upgrade == turnstile::errc::lost));
-        // The units of the upgrade are free again.
-        std::ignore = co_await catalogue.async_lock();
-    };
-    run(body);
-}
-
-BOOST_AUTO_TEST_CASE(one_holder_of_a_semaphore_or_all_can_be_broken)
-{
-    lock_client till(undisturbed(server.url()));
-    till.size("printers", 3);
-    async_semaphore printers(s, "printers", 3);
-    const auto first = till.acquire("printers", 1);
-    const auto second = till.acquire("printers", 1);
-    BOOST_TEST(first->result() == "held");
-    BOOST_TEST(second->result() == "held");
-    const auto body = [&]() -> asio::awaitable<void>
-    {
-        const auto mine = co_await printers.async_acquire();
-        BOOST_TEST(co_await printers.async_break(first->fence()) == 1U);
-        BOOST_TEST(until([&] { return first->knows_of_loss(); }));
-        BOOST_TEST(second->holds());
-        BOOST_TEST(co_await printers.async_break() == 2U);
-        BOOST_TEST(until([&] { return second->knows_of_loss(); }));
-        BOOST_TEST(until([&] { return !mine.valid(); }));
-        BOOST_TEST(co_await printers.async_break() == 0U);
-        BOOST_TEST(co_await printers.async_available() == 3);
-    };
-    run(body);
-}
-
-BOOST_AUTO_TEST_CASE(a_section_of_a_broken_monitor_writes_nothing)
-{
-    monitor<reading_room> room(s, "room");
-    const auto body = [&]() -> asio::awaitable<void>
-    {
-        auto section = [&](auto& current) -> asio::awaitable<void>
-        {
-            current->visits = 2;
-            BOOST_TEST(co_await room.async_break() == 1U);
-        };
-        const auto lost = make_error_code(turnstile::errc::lost);
-        try
-        {
-            co_await room.async_with(section);
-            BOOST_TEST(false, "the section counts");
-        }
-        catch (const turnstile::system_error& error)
-        {
-            BOOST_TEST(error.code() == lost);
-        }
-        const auto visits = [](auto& current) { return current->visits; };
-        BOOST_TEST(co_await room.async_with(visits) == 0);
     };
     run(body);
 }
@@ -946,62 +595,6 @@ BOOST_AUTO_TEST_CASE(a_remedy_names_the_user_of_the_credentials)
         BOOST_TEST(log.find("user 'app' may not use the keys") != std::string::npos, log);
     };
     run(body);
-}
-
-// --- parsing of answers -------------------------------------------------------------------------
-
-BOOST_AUTO_TEST_CASE(answers_of_another_form_are_no_status)
-{
-    using turnstile::redis::detail::inspected_kind;
-    using turnstile::redis::detail::parse_status;
-    using words = std::vector<std::string>;
-    for (const words& each : {words{}, words{"foreign"}, words{"1 2 3"}, words{"9 0 0 0 0 1 1 1"},
-                              words{"9 0 1 0 1 1 x"}, words{"9 5 1 0 1 1 0", "1 5 7 1"},
-                              words{"9 5 1 0 1 1 0", "1 5 7", ""}})
-        BOOST_TEST(!parse_status(each, inspected_kind::mutex));
-    BOOST_TEST(!!parse_status(words{"9 0 0 0 0 1 1"}, inspected_kind::mutex));
-}
-
-BOOST_AUTO_TEST_CASE(an_expired_lease_is_reported_as_zero_and_an_upgrade_without_a_position)
-{
-    using namespace turnstile::redis::detail;
-    const std::vector<std::string> said{"9 5 1 1 1 7 0", "1073741825 5 7 1", "till p h 42",
-                                        "268435454 1 0 1", "no name"};
-    const auto status = parse_status(said, inspected_kind::shared_mutex);
-    BOOST_TEST_REQUIRE(status.has_value());
-    BOOST_TEST(status->holders.at(0).lease_left == 0us);
-    BOOST_TEST(status->holders.at(0).held_for == 4us);
-    BOOST_TEST(status->holders.at(0).session.host == "h");
-    BOOST_TEST((status->holders.at(0).mode == lock_mode::upgrade));
-    BOOST_TEST(status->waiters.at(0).waiting_for == 0us);
-    BOOST_TEST(status->waiters.at(0).session.name.empty());
-    BOOST_TEST((status->waiters.at(0).mode == lock_mode::exclusive));
-}
-
-// The script of a pool sends -2^63 for the scores -inf and +inf.
-BOOST_AUTO_TEST_CASE(damaged_times_in_the_status_of_a_semaphore_do_not_overflow)
-{
-    using namespace turnstile::redis::detail;
-    const std::vector<std::string> said{"9 5 2 0 2 1 0", "1 5 -9223372036854775808 1", "",
-                                        "1 -9223372036854775808 9223372036854775807 1", ""};
-    const auto status = parse_status(said, inspected_kind::semaphore);
-    BOOST_TEST_REQUIRE(status.has_value());
-    BOOST_TEST(status->holders.at(0).held_for == 4us);
-    BOOST_TEST(status->holders.at(0).lease_left == 0us);
-    BOOST_TEST((status->holders.at(1).held_for == std::chrono::microseconds::max()));
-    BOOST_TEST((status->holders.at(1).lease_left == std::chrono::microseconds::max() - 9us));
-}
-
-BOOST_AUTO_TEST_CASE(damaged_times_in_the_detail_of_a_semaphore_do_not_overflow)
-{
-    turnstile::redis::semaphore_detail result;
-    turnstile::redis::detail::parse_entries({"ok", "9 1",
-                                             "1 -9223372036854775808 9223372036854775807 7 till",
-                                             "1 -9223372036854775808", ""},
-                                            result);
-    BOOST_TEST((result.permits.at(0).held_for == 9'223'372'036'854'775ms));
-    BOOST_TEST((result.permits.at(0).lease_left == 9'223'372'036'854'775ms));
-    BOOST_TEST((result.waiters.at(0).waiting_for == 9'223'372'036'854'775ms));
 }
 
 BOOST_AUTO_TEST_SUITE_END()
