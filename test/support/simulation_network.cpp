@@ -261,7 +261,7 @@ void simulation_world::execute(const link_pointer& line, const sent_command& wha
     publish_with([&] { reply(line, what, std::move(reported)); });
 }
 
-/// What the judge may ask about the waiters of some locks.
+/// Answers the questions of the judge about the waiters of some locks.
 history_judge::witness simulation_world::witness_of(const std::vector<std::size_t>& locks)
 {
     // A waiter of an unresponsive connection is dropped until that connection sends a command.
