@@ -4,6 +4,7 @@
 
 // Grants that count only after replicas have acknowledged them.
 
+#include <boost/asio/cancellation_type.hpp>
 #include <boost/asio/error.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/test/unit_test.hpp>
@@ -21,6 +22,7 @@
 #include <turnstile/redis/async_mutex.hpp>
 #include <turnstile/redis/error.hpp>
 #include <turnstile/redis/session.hpp>
+#include <turnstile/redis/shared_mutex.hpp>
 #include <vector>
 
 namespace {
@@ -32,6 +34,7 @@ using turnstile::redis::config;
 using turnstile::redis::errc;
 using turnstile::redis::mutex_options;
 using turnstile::redis::session;
+using turnstile::redis::shared_mutex;
 using turnstile::test::attempt;
 using turnstile::test::drain;
 using turnstile::test::lock_client;
@@ -68,6 +71,18 @@ struct deployment
     tcp_proxy between{master.port()};
     redis_server replica{{"--replicaof", "127.0.0.1 " + std::to_string(between.port())}};
 };
+
+/// Runs handlers until the condition holds.
+template <class Condition>
+bool run_until(boost::asio::io_context& context, Condition condition)
+{
+    return until(
+        [&]
+        {
+            drain(context);
+            return condition();
+        });
+}
 
 }  // namespace
 
@@ -134,23 +149,46 @@ BOOST_AUTO_TEST_CASE(a_grant_that_is_lost_while_it_waits_for_a_replica_is_not_de
     attempt<async_mutex::guard_type> lock;
     attempt<std::size_t> removal;
     start(path::handler, context, lock, [&] { return mutex.async_lock(); });
-    const auto run_until = [&](const auto& condition)
-    {
-        return until(
-            [&]
-            {
-                drain(context);
-                return condition();
-            });
-    };
-    BOOST_TEST(run_until([&] { return !lock_view(d.master, "a").owner().empty(); }));
+    BOOST_TEST(run_until(context, [&] { return !lock_view(d.master, "a").owner().empty(); }));
     start(path::handler, context, removal, [&] { return mutex.async_break(); });
-    BOOST_TEST(run_until([&] { return lock.is_complete(); }));
+    BOOST_TEST(run_until(context, [&] { return lock.is_complete(); }));
     BOOST_TEST(lock.state() == not_replicated);
     // Nothing keeps the context running for the time that replicas may take.
     attempt<> close;
     start(path::handler, context, close, [&] { return owner.async_close(); });
-    BOOST_TEST(run_until([&] { return close.is_complete() && context.stopped(); }));
+    BOOST_TEST(run_until(context, [&] { return close.is_complete() && context.stopped(); }));
+}
+
+BOOST_AUTO_TEST_CASE(an_upgrade_fails_if_the_hold_from_before_is_lost_while_it_waits_for_a_replica)
+{
+    const deployment d;
+    boost::asio::io_context context;
+    config settings = patient(d.master.url());
+    settings.client_name = "owner";
+    session owner(context, settings);
+    shared_mutex catalogue(owner, "a", mutex_options().durability(1, 1h));
+    const pool_view view(d.master, "a", "shared_mutex");
+    attempt<shared_mutex::upgrade_guard_type> lock;
+    start(path::handler, context, lock, [&] { return catalogue.async_lock_upgrade(); });
+    BOOST_TEST(run_until(context, [&] { return lock.is_complete(); }));
+    auto& upgradable = lock.value();
+    bool is_lost = false;
+    upgradable.lost().assign([&](boost::asio::cancellation_type) { is_lost = true; });
+    d.replica.pause();
+    attempt<shared_mutex::guard_type> upgrade;
+    start(path::handler, context, upgrade, [&] { return catalogue.async_upgrade(upgradable); });
+    BOOST_TEST(run_until(context, [&] { return view.holders() == 2; }));
+    // The lease of the first grant ends. Its holder learns of that over its next connection.
+    const std::string first = d.master.cli({"ZRANGE", view.keys[3], "0", "0"});
+    d.master.run({"ZADD", view.keys[3], "1", first});
+    // The session has another connection for acknowledgements.
+    BOOST_TEST(turnstile::test::kill_connections(d.master, "owner") == 2);
+    BOOST_TEST(run_until(context, [&] { return is_lost; }));
+    BOOST_TEST(!upgrade.is_complete());
+    d.replica.resume();
+    BOOST_TEST(run_until(context, [&] { return upgrade.is_complete(); }));
+    BOOST_TEST(upgrade.state() == "lost");
+    BOOST_TEST(run_until(context, [&] { return view.holders() == 0; }));
 }
 
 BOOST_AUTO_TEST_CASE(one_replica_is_not_two)

@@ -343,6 +343,9 @@ void session_engine::acknowledged(attempt_id id)
     if (found == waiting_.end())
         return;
     const std::shared_ptr<lock_operation> operation = found->second;
+    // Replicas may need longer than the hold before an upgrade lasts.
+    if (operation->base && !operation->base->valid())
+        return withdraw(operation, turnstile::errc::lost);
     finish(operation, operation->outcome, grant(std::move(operation->granted)));
 }
 
