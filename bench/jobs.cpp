@@ -34,7 +34,7 @@
 #include <vector>
 
 #include "harness.hpp"
-#include "long_commands.hpp"
+#include "redis_long_commands.hpp"
 #include "redis_peers.hpp"
 #include "redis_world.hpp"
 

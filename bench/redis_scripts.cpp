@@ -50,6 +50,7 @@ void repeat(world& w, int count, std::vector<std::vector<std::string>> commands)
         [&]() -> asio::awaitable<void>
         {
             std::vector<raw_command> all;
+            all.reserve(commands.size());
             for (std::vector<std::string>& each : commands)
                 all.emplace_back(w.bare, std::move(each));
             for (int i = 0; i != count; ++i)

@@ -33,7 +33,7 @@
 #include <vector>
 
 #include "harness.hpp"
-#include "long_commands.hpp"
+#include "redis_long_commands.hpp"
 #include "redis_world.hpp"
 
 namespace bench {

@@ -2,8 +2,8 @@
 // Distributed under the Boost Software License, Version 1.0.
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 
-#ifndef TURNSTILE_BENCH_LONG_COMMANDS_HPP
-#define TURNSTILE_BENCH_LONG_COMMANDS_HPP
+#ifndef TURNSTILE_BENCH_REDIS_LONG_COMMANDS_HPP
+#define TURNSTILE_BENCH_REDIS_LONG_COMMANDS_HPP
 
 #include <algorithm>
 #include <array>
