@@ -7,6 +7,7 @@
 
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/execution_context.hpp>
+#include <boost/asio/recycling_allocator.hpp>
 #include <boost/config.hpp>
 #include <string_view>
 
