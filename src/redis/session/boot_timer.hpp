@@ -16,6 +16,7 @@
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <cstdint>
 #include <sys/timerfd.h>
+#include <tuple>
 #endif
 
 #include "redis/session/boot_clock.hpp"
@@ -67,7 +68,7 @@ public:
         steady_.cancel();
 #ifdef __linux__
         error_code ignored;
-        static_cast<void>(kernel_.cancel(ignored));
+        std::ignore = kernel_.cancel(ignored);
 #endif
     }
 
@@ -77,7 +78,7 @@ private:
     void wait_for_kernel(local_time when, Handler&& handler)
     {
         error_code ignored;
-        static_cast<void>(kernel_.cancel(ignored));
+        std::ignore = kernel_.cancel(ignored);
         // A time of 0 would disarm it.
         const std::int64_t at = std::max<std::int64_t>(when.count(), 1);
         itimerspec spec{};
