@@ -18,7 +18,6 @@
 #include <support/lock_process.hpp>
 #include <support/lock_view.hpp>
 #include <support/pool_view.hpp>
-#include <support/raw_client.hpp>
 #include <support/reading_room.hpp>
 #include <support/session_scene.hpp>
 #include <support/undisturbed_url.hpp>
@@ -56,7 +55,6 @@ using turnstile::test::lock_client;
 using turnstile::test::lock_process;
 using turnstile::test::lock_view;
 using turnstile::test::pool_view;
-using turnstile::test::raw_client;
 using turnstile::test::reading_room;
 using turnstile::test::undisturbed;
 using turnstile::test::undisturbed_url;

@@ -26,6 +26,7 @@
 #include <string>
 #include <sys/stat.h>
 #include <thread>
+#include <tuple>
 #include <vector>
 
 using turnstile::test::ask;
@@ -185,7 +186,7 @@ public:
         BOOST_TEST_REQUIRE(::bind(sockets_[0], place, sizeof own) == 0);
         BOOST_TEST_REQUIRE(::listen(sockets_[0], 0) == 0);
         for (std::size_t i = 1; i < sockets_.size(); ++i)
-            ::connect(sockets_[i], place, sizeof own);
+            std::ignore = ::connect(sockets_[i], place, sizeof own);
     }
 
     unresponsive_place(const unresponsive_place&) = delete;

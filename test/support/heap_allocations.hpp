@@ -52,7 +52,11 @@ namespace turnstile::test {
 inline void* allocate(std::size_t size, std::size_t alignment)
 {
     heap_allocations.fetch_add(1, std::memory_order_relaxed);
-    if (allocations_until_failure != unlimited && allocations_until_failure-- == 0)
+    const bool fails = allocations_until_failure == 0;
+    // After the failure, the number is unlimited.
+    if (allocations_until_failure != unlimited)
+        --allocations_until_failure;
+    if (fails)
     {
         if (before_failure)
             before_failure();

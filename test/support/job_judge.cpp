@@ -130,9 +130,8 @@ void job_judge::after_script(const redis_store& store, job_operation op,
     note_removals(script, after);
     note_starts(script, after, now);
     for (const auto& [id, each] : after.jobs)
-        if (each.at == job_contents::place::active && !seen_.jobs.contains(id))
-            check_worker(script, each.text, after, store);
-        else if (each.at == job_contents::place::active && seen_.jobs.at(id).text != each.text)
+        if (each.at == job_contents::place::active &&
+            (!seen_.jobs.contains(id) || seen_.jobs.at(id).text != each.text))
             check_worker(script, each.text, after, store);
     check_places(after);
     if (!after.idle.empty() && after.ready > 0 && !after.paused && !after.rate_is_used_up &&

@@ -138,7 +138,7 @@ private:
     void schedule_tick(std::size_t index);
     void leave(std::size_t index);
     void end_session(std::size_t index);
-    void act(std::size_t index, const redis::detail::job_command& what);
+    void act(std::size_t index, const redis::detail::job_command& sent);
     void act(std::size_t index, const redis::detail::job_granted& what);
     void act(std::size_t index, const redis::detail::job_refused& what);
     void act(std::size_t index, const redis::detail::job_answered& what);
