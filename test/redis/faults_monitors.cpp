@@ -21,7 +21,7 @@
 #include <optional>
 #include <redis/protocol/names.hpp>
 #include <string>
-#include <support/monitor_faults_scene.hpp>
+#include <support/faults_monitor_scene.hpp>
 #include <support/packed_state.hpp>
 #include <support/print.hpp>
 #include <support/tcp_proxy.hpp>
@@ -41,34 +41,34 @@ using monitor = redis::monitor<reading_room>;
 using section = monitor::section;
 
 /// A scene in which the leases of other sessions may expire.
-struct lease_scene : monitor_faults_scene
+struct lease_scene : faults_monitor_scene
 {
     lease_scene()
-        : monitor_faults_scene({}, surviving)
+        : faults_monitor_scene({}, surviving)
     {
     }
 };
 
 /// A scene in which the test waits for the end of leases.
-struct brief_scene : monitor_faults_scene
+struct brief_scene : faults_monitor_scene
 {
     brief_scene()
-        : monitor_faults_scene({}, brief)
+        : faults_monitor_scene({}, brief)
     {
     }
 };
 
 /// A scene with a server that loses nothing in a restart.
-struct durable_scene : monitor_faults_scene
+struct durable_scene : faults_monitor_scene
 {
     durable_scene()
-        : monitor_faults_scene({"--appendonly", "yes", "--appendfsync", "always"})
+        : faults_monitor_scene({"--appendonly", "yes", "--appendfsync", "always"})
     {
     }
 };
 
 /// A scene with a context that is destroyed.
-struct doomed_scene : monitor_faults_scene
+struct doomed_scene : faults_monitor_scene
 {
     /// Destroys the context of a notified waiter: while its section runs, or while the grant is on its way to its
     /// handler.
@@ -109,7 +109,7 @@ struct doomed_scene : monitor_faults_scene
     }
 };
 
-BOOST_FIXTURE_TEST_SUITE(redis_faults_monitors, monitor_faults_scene)
+BOOST_FIXTURE_TEST_SUITE(redis_faults_monitors, faults_monitor_scene)
 
 // --- commits before a wait -----------------------------------------------------------------------
 

@@ -13,7 +13,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
-#include <support/monitor_faults_scene.hpp>
+#include <support/faults_monitor_scene.hpp>
 #include <support/print.hpp>
 #include <turnstile/error.hpp>
 #include <turnstile/redis/error.hpp>
@@ -27,9 +27,9 @@ namespace asio = boost::asio;
 using task = asio::awaitable<void>;
 
 /// A scene with transactions that count visits, and record their outcomes.
-struct transaction_faults_scene : monitor_faults_scene
+struct transaction_faults_scene : faults_monitor_scene
 {
-    using monitor_faults_scene::monitor_faults_scene;
+    using faults_monitor_scene::faults_monitor_scene;
 
     /// Counts a visit when the transaction has its turn.
     [[nodiscard]] task visit(monitor& whose)

@@ -2,8 +2,8 @@
 // Distributed under the Boost Software License, Version 1.0.
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 
-#ifndef TURNSTILE_TEST_SUPPORT_MONITOR_FAULTS_SCENE_HPP
-#define TURNSTILE_TEST_SUPPORT_MONITOR_FAULTS_SCENE_HPP
+#ifndef TURNSTILE_TEST_SUPPORT_FAULTS_MONITOR_SCENE_HPP
+#define TURNSTILE_TEST_SUPPORT_FAULTS_MONITOR_SCENE_HPP
 
 #include <boost/asio/deferred.hpp>
 #include <functional>
@@ -29,12 +29,12 @@ inline redis::config without_an_end(const std::string& url)
 }
 
 /// Two sessions, one of them behind a proxy, with monitors of the same name.
-struct monitor_faults_scene : coroutine_scene
+struct faults_monitor_scene : coroutine_scene
 {
     using monitor = redis::monitor<reading_room>;
     using section = monitor::section;
 
-    explicit monitor_faults_scene(std::vector<std::string> arguments = {},
+    explicit faults_monitor_scene(std::vector<std::string> arguments = {},
                                   redis::config leases(const std::string& url) = without_an_end)
         : server(std::move(arguments))
         , proxy(server.port())
