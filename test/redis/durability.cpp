@@ -153,32 +153,49 @@ BOOST_AUTO_TEST_CASE(a_grant_that_is_lost_while_it_waits_for_a_replica_is_not_de
     start(path::handler, context, removal, [&] { return mutex.async_break(); });
     BOOST_TEST(run_until(context, [&] { return lock.is_complete(); }));
     BOOST_TEST(lock.state() == not_replicated);
+    // Nobody has held it.
+    BOOST_TEST(owner.metrics().lost == 0U);
     // Nothing keeps the context running for the time that replicas may take.
     attempt<> close;
     start(path::handler, context, close, [&] { return owner.async_close(); });
     BOOST_TEST(run_until(context, [&] { return close.is_complete() && context.stopped(); }));
 }
 
-BOOST_AUTO_TEST_CASE(an_upgrade_fails_if_the_hold_from_before_is_lost_while_it_waits_for_a_replica)
+/// An upgrade that waits for a replica, which is paused.
+struct waiting_upgrade
 {
-    const deployment d;
+    waiting_upgrade()
+    {
+        start(path::handler, context, lock, [&] { return catalogue.async_lock_upgrade(); });
+        BOOST_REQUIRE(run_until(context, [&] { return lock.is_complete(); }));
+        lock.value().lost().assign([&](boost::asio::cancellation_type) { is_lost = true; });
+        d.replica.pause();
+        start(path::handler, context, upgrade,
+              [&] { return catalogue.async_upgrade(lock.value()); });
+        BOOST_REQUIRE(run_until(context, [&] { return view.holders() == 2; }));
+    }
+
+    [[nodiscard]] config settings() const
+    {
+        config result = patient(d.master.url());
+        result.client_name = "owner";
+        return result;
+    }
+
+    deployment d;
     boost::asio::io_context context;
-    config settings = patient(d.master.url());
-    settings.client_name = "owner";
-    session owner(context, settings);
-    shared_mutex catalogue(owner, "a", mutex_options().durability(1, 1h));
-    const pool_view view(d.master, "a", "shared_mutex");
+    session owner{context, settings()};
+    shared_mutex catalogue{owner, "a", mutex_options().durability(1, 1h)};
+    pool_view view{d.master, "a", "shared_mutex"};
     attempt<shared_mutex::upgrade_guard_type> lock;
-    start(path::handler, context, lock, [&] { return catalogue.async_lock_upgrade(); });
-    BOOST_TEST(run_until(context, [&] { return lock.is_complete(); }));
-    auto& upgradable = lock.value();
-    bool is_lost = false;
-    upgradable.lost().assign([&](boost::asio::cancellation_type) { is_lost = true; });
-    d.replica.pause();
     attempt<shared_mutex::guard_type> upgrade;
-    start(path::handler, context, upgrade, [&] { return catalogue.async_upgrade(upgradable); });
-    BOOST_TEST(run_until(context, [&] { return view.holders() == 2; }));
-    // The lease of the first grant ends. Its holder learns of that over its next connection.
+    bool is_lost = false;
+};
+
+BOOST_FIXTURE_TEST_CASE(
+    an_upgrade_fails_if_the_hold_from_before_expires_while_it_waits_for_a_replica, waiting_upgrade)
+{
+    // The holder learns of that over its next connection.
     const std::string first = d.master.cli({"ZRANGE", view.keys[3], "0", "0"});
     d.master.run({"ZADD", view.keys[3], "1", first});
     // The session has another connection for acknowledgements.
@@ -189,6 +206,16 @@ BOOST_AUTO_TEST_CASE(an_upgrade_fails_if_the_hold_from_before_is_lost_while_it_w
     BOOST_TEST(run_until(context, [&] { return upgrade.is_complete(); }));
     BOOST_TEST(upgrade.state() == "lost");
     BOOST_TEST(run_until(context, [&] { return view.holders() == 0; }));
+}
+
+BOOST_FIXTURE_TEST_CASE(an_upgrade_fails_if_it_is_broken_while_it_waits_for_a_replica,
+                        waiting_upgrade)
+{
+    attempt<std::size_t> removal;
+    start(path::handler, context, removal, [&] { return catalogue.async_break(); });
+    BOOST_TEST(run_until(context, [&] { return upgrade.is_complete() && is_lost; }));
+    BOOST_TEST(upgrade.state() == "lost");
+    BOOST_TEST(owner.metrics().lost == 1U);
 }
 
 BOOST_AUTO_TEST_CASE(one_replica_is_not_two)

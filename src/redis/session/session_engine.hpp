@@ -68,8 +68,9 @@ struct lock_operation
     /// Whether the wait on a condition was cancelled, and the error with which the operation then completes.
     bool aborted = false;
     error_code outcome;
-    /// For an upgrade, the upgradable hold.
+    /// For an upgrade, the upgradable hold; it may be lost meanwhile.
     std::shared_ptr<held_lock> base;
+    [[nodiscard]] bool base_is_lost() const noexcept { return base && !base->valid(); }
     /// The signal of the loss of the lock that is granted.
     std::shared_ptr<loss_signal> loss;
     completion<error_code, grant> done;
@@ -163,6 +164,7 @@ private:
     void unacknowledged(attempt_id id, std::string_view why) override;
     [[nodiscard]] std::shared_ptr<void> keep() override { return shared_from_this(); }
     void await_replicas(const std::shared_ptr<lock_operation>& operation);
+    [[nodiscard]] static error_code why_undelivered(const lock_operation& operation);
 
     // Requests of the engines of gates and job queues.
     void have_acted() override

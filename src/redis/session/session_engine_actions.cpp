@@ -177,7 +177,7 @@ void session_engine::perform(granted& what)
     const auto found = waiting_.find(what.attempt);
     const std::shared_ptr<lock_operation> operation = found->second;
     const std::shared_ptr<held_lock>& base = operation->base;
-    if (base && !base->valid())
+    if (operation->base_is_lost())
     {
         client_.release(boot_time(), what.attempt);
         return finish(operation, turnstile::errc::lost, grant());
@@ -223,7 +223,7 @@ void session_engine::perform(const lost& what)
     finish_shrinking(what.attempt, all_changes, turnstile::errc::lost);
     // The lock was lost while its grant still waited for replicas.
     if (const auto found = waiting_.find(what.attempt); found != waiting_.end())
-        return finish(std::shared_ptr(found->second), errc::not_replicated, grant());
+        return finish(std::shared_ptr(found->second), why_undelivered(*found->second), grant());
     const auto found = held_.find(what.attempt);
     if (found == held_.end())
         return;

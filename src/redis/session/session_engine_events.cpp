@@ -319,6 +319,13 @@ void session_engine::log_failure(std::string text, log_level level)
 
 // --- results of the replica watch ---------------------------------------------------------------
 
+/// The error of an operation whose grant waited for replicas, and is not delivered.
+error_code session_engine::why_undelivered(const lock_operation& operation)
+{
+    return operation.base_is_lost() ? make_error_code(turnstile::errc::lost)
+                                    : make_error_code(errc::not_replicated);
+}
+
 void session_engine::await_replicas(const std::shared_ptr<lock_operation>& operation)
 {
     const durability_options& wanted = operation->lock->durability;
@@ -327,7 +334,7 @@ void session_engine::await_replicas(const std::shared_ptr<lock_operation>& opera
         [self = shared_from_this(), operation](const error_code& error)
         {
             if (!error)
-                self->withdraw(operation, errc::not_replicated);
+                self->withdraw(operation, why_undelivered(*operation));
         });
     replicas_->ask(operation->attempt, wanted.replicas);
 }
@@ -343,9 +350,8 @@ void session_engine::acknowledged(attempt_id id)
     if (found == waiting_.end())
         return;
     const std::shared_ptr<lock_operation> operation = found->second;
-    // Replicas may need longer than the hold before an upgrade lasts.
-    if (operation->base && !operation->base->valid())
-        return withdraw(operation, turnstile::errc::lost);
+    if (operation->base_is_lost())
+        return withdraw(operation, why_undelivered(*operation));
     finish(operation, operation->outcome, grant(std::move(operation->granted)));
 }
 
@@ -354,7 +360,7 @@ void session_engine::unacknowledged(attempt_id id, std::string_view why)
     log_failure("the server cannot report what its replicas have acknowledged: " +
                 std::string(why));
     if (const auto found = waiting_.find(id); found != waiting_.end())
-        withdraw(std::shared_ptr(found->second), errc::not_replicated);
+        withdraw(std::shared_ptr(found->second), why_undelivered(*found->second));
 }
 
 }  // namespace turnstile::redis::detail
