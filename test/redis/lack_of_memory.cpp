@@ -355,6 +355,32 @@ BOOST_DATA_TEST_CASE(a_guard_releases_its_lock_after_an_operation_has_failed_to_
     sample.check(s);
 }
 
+BOOST_AUTO_TEST_CASE(no_unit_belongs_to_two_permits_if_a_lost_permit_cannot_be_merged,
+                     *boost::unit_test::enable_if<counts_allocations>())
+{
+    scene s;
+    async_semaphore pool(s.session, "a", 2);
+    const auto acquire = [&] { return s.result_of<permit>([&] { return pool.async_acquire(); }); };
+    bool failed = true;
+    std::size_t n = 0;
+    for (; failed; ++n)
+    {
+        permit kept = acquire();
+        permit broken = acquire();
+        BOOST_TEST(s.result_of<std::size_t>(
+                       [&] { return pool.async_break(broken.fencing_token()); }) == 1U);
+        BOOST_TEST_REQUIRE(until(
+            [&]
+            {
+                drain(s.context);
+                return !broken.valid();
+            }));
+        failed = fails_at(n, [&] { kept.merge(std::move(broken)); });
+        BOOST_TEST(kept.count() + broken.count() == 2);  // NOLINT(bugprone-use-after-move)
+    }
+    BOOST_TEST(n > 1);
+}
+
 BOOST_AUTO_TEST_CASE(an_operation_that_fails_to_start_leaves_no_trace_in_its_context,
                      *boost::unit_test::enable_if<counts_allocations>())
 {

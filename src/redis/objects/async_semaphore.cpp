@@ -33,30 +33,29 @@ public:
     {
     }
 
-    void add(part what)
+    /// Returns whether the part is lost already: then the caller has to report it.
+    [[nodiscard]] bool add(const part& what)
     {
-        const auto held = what.held;
-        held->watch(weak_from_this());
-        {
-            const std::lock_guard lock(common_mutex());
-            parts_.push_back(std::move(what));
-        }
-        // Its loss may have been reported before. Only the new part is looked at: there may be very many others.
-        if (held->is_over())
-            report_loss();
+        what.held->watch(weak_from_this());
+        const std::lock_guard lock(common_mutex());
+        parts_.push_back(what);
+        return what.held->is_over();
     }
 
     /// Moves units to a new share, the last parts first.
     [[nodiscard]] std::shared_ptr<permit_share> split(std::int64_t units)
     {
         auto result = std::make_shared<permit_share>(loss_.executor);
+        bool is_lost = false;
         // The units stay here until all of them are added, because that may throw.
         for (auto last = parts_.rbegin(); units > 0; ++last)
         {
             const std::int64_t moved = std::min(units, last->units);
-            result->add({last->held, moved});
+            is_lost |= result->add({last->held, moved});
             units -= moved;
         }
+        if (is_lost)
+            result->report_loss();
         const std::lock_guard lock(common_mutex());
         for (const part& moved : result->parts_)
         {
@@ -72,6 +71,7 @@ public:
     /// If this throws, the other share keeps the rest.
     void merge(permit_share& other)
     {
+        bool is_lost = false;
         auto next = other.parts_.begin();
         try
         {
@@ -79,10 +79,12 @@ public:
             {
                 const auto same = std::ranges::find(parts_, next->held, &part::held);
                 if (same == parts_.end())
-                    add(*next);
+                    is_lost |= add(*next);
                 else
                     same->units += next->units;
             }
+            if (is_lost)
+                report_loss();
         }
         catch (...)
         {
@@ -126,7 +128,8 @@ private:
     }
 
     loss_signal loss_;
-    // The common mutex guards changes of the members below, and all uses on the session's strand.
+    // The common mutex guards changes of the members below, and all uses on the session's strand. Only the owner of the
+    // permit uses the units.
     std::vector<part> parts_;
     bool is_reported_ = false;
 };
@@ -207,7 +210,8 @@ permit_grant::permit_grant(grant granted)
     // If this throws, the destructor of `granted` releases the units.
     const std::shared_ptr<held_lock> held = granted.share();
     share_ = std::make_shared<permit_share>(held->loss->executor);
-    share_->add({held, held->count().held});
+    if (share_->add({held, held->count().held}))
+        share_->report_loss();
     static_cast<void>(granted.detach());
 }
 
