@@ -161,11 +161,8 @@ void job_engine::finish_all(error_code unsent, error_code unknown)
     fail_all(unsent, unknown);
     for (const auto& [attempt, weak] : std::exchange(held_, {}))
     {
-        if (const auto held = weak.lock())
-        {
-            held->end();
+        if (const auto held = weak.lock(); held && held->end())
             held->report_loss();
-        }
         if (client_.holds(attempt))
             client_.end(boot_time(), attempt, attempt_end::abandoned);
     }
@@ -305,10 +302,9 @@ void job_engine::perform(const job_lost& what)
         return;
     const auto held = found->second.lock();
     held_.erase(found);
-    if (!held)
-        return;
-    held->end();
-    held->report_loss();
+    // The worker may have ended the job, and that has not reached the strand.
+    if (held && held->end())
+        held->report_loss();
 }
 
 void job_engine::perform(const job_renewed& what)
