@@ -33,8 +33,9 @@ public:
     /// The server answered a command.
     virtual void answered(const reply& answer) = 0;
 
-    /// The error with which all new operations fail at present, if any.
-    [[nodiscard]] virtual error_code why_refused() const = 0;
+    /// The error with which a new operation fails at present, if any. Operations that only read do not wait for a
+    /// server.
+    [[nodiscard]] virtual error_code why_refused(bool only_reads = false) const = 0;
 
     /// The reason why the server is unreachable; no error if the session is connected.
     [[nodiscard]] virtual error_code why_unreachable() const = 0;

@@ -53,16 +53,16 @@ gate_engine::gate_engine(const boost::asio::any_io_executor& strand, connection&
 
 // --- operations ---------------------------------------------------------------------------------
 
-void gate_engine::start(const operation& what, error_code obstacle, bool is_hopeless)
+void gate_engine::start(const operation& what)
 {
+    const bool only_reads = what->only_reads();
+    if (const error_code why = owner_->why_refused(only_reads))
+        return finish(what, why, 0);
     gate_handle& gate = *what->gate;
     if (gate.forgotten)
         return finish(what, boost::asio::error::operation_aborted, 0);
-    if (obstacle && (is_hopeless || what->only_reads()))
-        return finish(what, obstacle, 0);
     if (gate.id == 0)
         gate.id = client_.open_gate(gate.options);
-    const bool only_reads = what->only_reads();
     what->request = client_.begin(boot_time(), gate.id, only_reads ? gate_call::read : what->what,
                                   what->arrivals);
     operations_.emplace(what->request, what);

@@ -98,9 +98,7 @@ public:
     gate_engine(const boost::asio::any_io_executor& strand, connection& wire, std::uint64_t nonce,
                 std::string wake_prefix, std::int64_t drift, engine_owner& who);
 
-    /// @p obstacle is the error of the last attempt to connect, if it failed. Read-only operations fail with
-    /// it, and all operations if @p is_hopeless.
-    void start(const operation& what, error_code obstacle, bool is_hopeless);
+    void start(const operation& what);
     void cancel(const operation& what);
     void forget(gate_handle& gate);
 

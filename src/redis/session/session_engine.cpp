@@ -213,11 +213,11 @@ void session_engine::bequeath(const std::shared_ptr<held_lock>& held, const std:
     release(held, done);
 }
 
-error_code session_engine::why_refused() const
+error_code session_engine::why_refused(bool only_reads) const
 {
     if (is_closed_)
         return errc::session_closed;
-    return is_hopeless_ ? obstacle_ : error_code();
+    return is_hopeless_ || only_reads ? obstacle_ : error_code();
 }
 
 /// Converts the changes of a section to a request to the client.
@@ -349,14 +349,6 @@ void session_engine::forget_lock(lock_handle& lock)
             cancel(operation);
     }
     client_.close_lock(lock.id);
-}
-
-void session_engine::start_gate_call(const gate_engine::operation& operation)
-{
-    if (is_closed_)
-        operation->done.complete(errc::session_closed, 0);
-    else
-        gates_.start(operation, obstacle_, is_hopeless_);
 }
 
 void session_engine::ready(listener done)

@@ -131,7 +131,6 @@ public:
     void forget_lock(lock_handle& lock);
     /// Aborts the waits of this session on a condition.
     void forget_condition(condition_handle& condition);
-    void start_gate_call(const gate_engine::operation& operation);
     [[nodiscard]] gate_engine& gates() noexcept { return gates_; }
     [[nodiscard]] job_engine& jobs() noexcept { return jobs_; }
     /// Receives the result of a script that was run once: an error, or the texts of its reply.
@@ -175,7 +174,7 @@ private:
     }
     void report(error_code code, const std::string& keys, const std::string& text) override;
     void answered(const reply& answer) override;
-    [[nodiscard]] error_code why_refused() const override;
+    [[nodiscard]] error_code why_refused(bool only_reads = false) const override;
     [[nodiscard]] error_code why_unreachable() const override;
 
     // Actions of the client.
