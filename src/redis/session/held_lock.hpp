@@ -6,10 +6,7 @@
 #define TURNSTILE_SRC_REDIS_SESSION_HELD_LOCK_HPP
 
 #include <algorithm>
-#include <atomic>
-#include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/cancellation_signal.hpp>
-#include <boost/asio/post.hpp>
 #include <chrono>
 #include <cstdint>
 #include <map>
@@ -25,7 +22,7 @@
 
 #include "redis/protocol/protocol_client.hpp"
 #include "redis/session/boot_clock.hpp"
-#include "redis/session/context_life.hpp"
+#include "redis/session/held_lease.hpp"
 
 namespace turnstile::redis::detail {
 
@@ -44,75 +41,6 @@ protected:
     loss_watcher(const loss_watcher&) = default;
     loss_watcher& operator=(const loss_watcher&) = default;
     ~loss_watcher() = default;
-};
-
-/// The signal of a loss.
-class loss_signal
-{
-public:
-    explicit loss_signal(std::shared_ptr<revocable_executor> where)
-        : executor(std::move(where))
-    {
-    }
-    explicit loss_signal(const boost::asio::any_io_executor& where)
-        : loss_signal(std::make_shared<revocable_executor>(where))
-    {
-    }
-
-    /// The executor on which the loss is reported.
-    const std::shared_ptr<revocable_executor> executor;
-
-    /// Belongs to that executor.
-    [[nodiscard]] boost::asio::cancellation_slot slot() noexcept { return lost_.slot(); }
-
-    /// Triggers the slot, unless the signal's owner has been destroyed by then.
-    void emit(std::weak_ptr<void> owner)
-    {
-        executor->use(
-            [&](const boost::asio::any_io_executor& runs)
-            {
-                boost::asio::post(runs,
-                                  [this, owner = std::move(owner)]
-                                  {
-                                      if (const auto kept = owner.lock())
-                                          lost_.emit(boost::asio::cancellation_type::terminal);
-                                  });
-            });
-    }
-
-private:
-    boost::asio::cancellation_signal lost_;
-};
-
-/// The lease of a lock, a job or a contribution that a session holds. Accessible from any thread.
-class held_lease
-{
-public:
-    explicit held_lease(local_time expires) noexcept
-        : expires_(expires.count())
-    {
-    }
-
-    [[nodiscard]] bool valid() const noexcept { return !is_over() && boot_time() < expires(); }
-
-    [[nodiscard]] local_time expires() const noexcept
-    {
-        return local_time(expires_.load(std::memory_order_relaxed));
-    }
-
-    void set_expiry(local_time expires) noexcept
-    {
-        expires_.store(expires.count(), std::memory_order_relaxed);
-    }
-
-    [[nodiscard]] bool is_over() const noexcept { return is_over_.load(std::memory_order_acquire); }
-
-    /// Marks the lease as ended. Returns whether it had not ended before.
-    bool end() noexcept { return !is_over_.exchange(true, std::memory_order_acq_rel); }
-
-private:
-    std::atomic<std::int64_t> expires_;
-    std::atomic<bool> is_over_{false};
 };
 
 /// The number of replicas that have to acknowledge a grant before its holder receives it.

@@ -23,7 +23,7 @@
 #include "redis/protocol/job_client.hpp"
 #include "redis/session/client_engine.hpp"
 #include "redis/session/completion.hpp"
-#include "redis/session/held_lock.hpp"
+#include "redis/session/held_lease.hpp"
 #include "redis/transport/connection.hpp"
 
 namespace turnstile::redis::detail {

@@ -1,0 +1,94 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+#ifndef TURNSTILE_SRC_REDIS_SESSION_HELD_LEASE_HPP
+#define TURNSTILE_SRC_REDIS_SESSION_HELD_LEASE_HPP
+
+#include <atomic>
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/cancellation_signal.hpp>
+#include <boost/asio/post.hpp>
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+#include "redis/session/boot_clock.hpp"
+#include "redis/session/context_life.hpp"
+
+// What locks, jobs and contributions that a session holds have in common.
+
+namespace turnstile::redis::detail {
+
+/// The signal of a loss.
+class loss_signal
+{
+public:
+    explicit loss_signal(std::shared_ptr<revocable_executor> where)
+        : executor(std::move(where))
+    {
+    }
+    explicit loss_signal(const boost::asio::any_io_executor& where)
+        : loss_signal(std::make_shared<revocable_executor>(where))
+    {
+    }
+
+    /// The executor on which the loss is reported.
+    const std::shared_ptr<revocable_executor> executor;
+
+    /// Belongs to that executor.
+    [[nodiscard]] boost::asio::cancellation_slot slot() noexcept { return lost_.slot(); }
+
+    /// Triggers the slot, unless the signal's owner has been destroyed by then.
+    void emit(std::weak_ptr<void> owner)
+    {
+        executor->use(
+            [&](const boost::asio::any_io_executor& runs)
+            {
+                boost::asio::post(runs,
+                                  [this, owner = std::move(owner)]
+                                  {
+                                      if (const auto kept = owner.lock())
+                                          lost_.emit(boost::asio::cancellation_type::terminal);
+                                  });
+            });
+    }
+
+private:
+    boost::asio::cancellation_signal lost_;
+};
+
+/// The lease of a lock, a job or a contribution that a session holds. Accessible from any thread.
+class held_lease
+{
+public:
+    explicit held_lease(local_time expires) noexcept
+        : expires_(expires.count())
+    {
+    }
+
+    [[nodiscard]] bool valid() const noexcept { return !is_over() && boot_time() < expires(); }
+
+    [[nodiscard]] local_time expires() const noexcept
+    {
+        return local_time(expires_.load(std::memory_order_relaxed));
+    }
+
+    void set_expiry(local_time expires) noexcept
+    {
+        expires_.store(expires.count(), std::memory_order_relaxed);
+    }
+
+    [[nodiscard]] bool is_over() const noexcept { return is_over_.load(std::memory_order_acquire); }
+
+    /// Marks the lease as ended. Returns whether it had not ended before.
+    bool end() noexcept { return !is_over_.exchange(true, std::memory_order_acq_rel); }
+
+private:
+    std::atomic<std::int64_t> expires_;
+    std::atomic<bool> is_over_{false};
+};
+
+}  // namespace turnstile::redis::detail
+
+#endif
