@@ -43,10 +43,10 @@ using turnstile::redis::async_mutex;
 using turnstile::redis::async_semaphore;
 using turnstile::redis::config;
 using turnstile::redis::monitor;
-using turnstile::redis::mutex_options;
 using turnstile::redis::session;
 using turnstile::redis::session_thread;
 using turnstile::redis::shared_mutex;
+using turnstile::test::kill_connections;
 using turnstile::test::lock_client;
 using turnstile::test::lock_process;
 using turnstile::test::lock_view;
@@ -252,13 +252,12 @@ BOOST_AUTO_TEST_CASE(the_loss_of_an_upgraded_writer_is_reported_once)
             {
                 std::atomic<int> lines = 0;
                 config settings = undisturbed(server.url());
+                settings.client_name = "mine";
                 settings.logger = [&](auto, std::string_view text)
                 { lines += int(text.find("the lock 'catalogue' was lost") != std::string::npos); };
                 session mine(context, settings, session_thread::own);
-                mutex_options options;
-                if (why == cause::expired)
-                    options.lease(2s).claim_lease(2s).renew(false);
-                shared_mutex catalogue(mine, "catalogue", options);
+                shared_mutex catalogue(mine, "catalogue");
+                const pool_view view(server, "catalogue", "shared_mutex");
                 const auto body = [&]() -> asio::awaitable<void>
                 {
                     auto upgradable = co_await catalogue.async_lock_upgrade();
@@ -284,10 +283,8 @@ BOOST_AUTO_TEST_CASE(the_loss_of_an_upgraded_writer_is_reported_once)
                     if (why == cause::second_grant_broken_first)
                     {
                         // A break ends the grants in the order in which they expire.
-                        const std::string holders =
-                            pool_view(server, "catalogue", "shared_mutex").keys[3];
-                        server.run({"ZINCRBY", holders, "1000000000",
-                                    server.cli({"ZRANGE", holders, "0", "0"})});
+                        server.run({"ZINCRBY", view.keys[3], "1000000000",
+                                    server.cli({"ZRANGE", view.keys[3], "0", "0"})});
                     }
                     if (why == cause::session_closed)
                         co_await mine.async_close();
@@ -295,7 +292,16 @@ BOOST_AUTO_TEST_CASE(the_loss_of_an_upgraded_writer_is_reported_once)
                         BOOST_TEST(co_await catalogue.async_break(token) == 1U);
                     else if (why == cause::broken_by_former_token)
                         BOOST_TEST(co_await catalogue.async_break(former) == 1U);
-                    else if (why != cause::expired)
+                    else if (why == cause::expired)
+                    {
+                        // Both leases end, and the holder learns of that over its next connection.
+                        server.run({"EVAL",
+                                    "for _, id in ipairs(redis.call('ZRANGE', KEYS[1], 0, -1)) do "
+                                    "redis.call('ZADD', KEYS[1], 1, id) end",
+                                    "1", view.keys[3]});
+                        BOOST_TEST(kill_connections(server, "mine") == 1);
+                    }
+                    else
                         BOOST_TEST(co_await catalogue.async_break() == 1U);
                     while (mine.metrics().attempts != 0 || signals == 0 || former_signals == 0)
                         co_await asio::post(asio::use_awaitable);
