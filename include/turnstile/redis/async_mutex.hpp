@@ -426,6 +426,8 @@ public:
     /**
      * @brief Breaks the lock: removes its holder. For operators that cannot wait until the lease expires.
      *
+     * A semaphore or a shared mutex may have several holders, and several waiters may follow them.
+     *
      * The holder loses the lock as it does when its lease expires, and the log of its session says that an
      * operator broke it. The fencing token rises, so a former holder that was disconnected cannot reclaim the
      * lock. The next waiter gets the lock at once. A former holder that is stopped or disconnected may still
@@ -445,6 +447,8 @@ public:
      * Never.
      * @par Round trips
      * One command; more if waiters are disconnected.
+     * @par Complexity
+     * Logarithmic in the number of waiters. For *n* holders of a semaphore or a shared mutex also *n* log *n*.
      */
     template <boost::asio::completion_token_for<void(error_code, std::size_t)> CompletionToken =
                   boost::asio::deferred_t>

@@ -366,6 +366,7 @@ public:
     void notify_all() noexcept { detail::notify(condition_, true); }
 
 private:
+    /// Without section_changes, which cannot be copied: a deferred operation that is kept starts from a copy.
     static void start_wait(const std::shared_ptr<detail::condition_handle>& condition,
                            detail::grant& owned, detail::time_limit limit,
                            detail::lock_handler handler)

@@ -327,7 +327,7 @@ public:
     }
 
     /// The same, but removes only the holder with this lock_holder::fencing_token. Later holders keep
-    /// the mutex.
+    /// the mutex. The token from before an upgrade removes the writer, too.
     template <boost::asio::completion_token_for<void(error_code, std::size_t)> CompletionToken =
                   boost::asio::deferred_t>
     auto async_break(std::uint64_t fencing_token, CompletionToken&& token = {})

@@ -213,6 +213,7 @@ private:
         std::set<job_attempt_id> attempts;
         /// The time of the next timer of the queue, or an earlier one.
         local_time next_timer = never;
+        /// When the leases are renewed, or a refused renewal is repeated.
         local_time renew_at = never;
         /// When the client asks the server to do what is due.
         local_time ask_at = never;
@@ -232,7 +233,7 @@ private:
             reported.clear();
         }
 
-        /// Others ask, or nothing is due.
+        /// The client no longer asks: nothing is due, others ask, or the server refuses.
         void forget_ask()
         {
             ask_at = never;

@@ -122,8 +122,8 @@ std::string damage_text(const std::string& key, std::string_view error)
 
 std::string name_of(operation op, object_kind kind)
 {
-    const std::string_view folder = kind == object_kind::pool ? "pool_" : "";
-    return std::string(folder).append(operation_names[static_cast<std::size_t>(op)]);
+    const std::string_view prefix = kind == object_kind::pool ? "pool_" : "";
+    return std::string(prefix).append(operation_names[static_cast<std::size_t>(op)]);
 }
 
 std::optional<std::vector<script_answer>> parse_answers(std::span<const std::string> texts)

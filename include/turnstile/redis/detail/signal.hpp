@@ -56,12 +56,12 @@ public:
 protected:
     [[nodiscard]] bool is_automatic() const noexcept { return *signals_ != nullptr; }
     [[nodiscard]] auto on_signals() const noexcept { return initiation(*signals_); }
-    [[nodiscard]] auto on_gate() const noexcept { return initiation(*gate_); }
 
     template <class Handler, class Map>
-    void call(Handler&& handler, gate_call what, time_limit limit, Map map) const
+    void call_gate(Handler&& handler, gate_call what, time_limit limit, Map map) const
     {
-        on_gate()(std::forward<Handler>(handler), &start_gate_call, map, what, 1, limit);
+        const initiation begin(*gate_);
+        begin(std::forward<Handler>(handler), &start_gate_call, map, what, 1, limit);
     }
 
 private:
@@ -80,8 +80,8 @@ struct initiate_event_wait : event_initiation
             this->on_signals()(std::forward<Handler>(handler), &start_acquire, without_result(),
                                time_limit(), 1, true);
         else
-            this->call(std::forward<Handler>(handler), gate_call::wait, time_limit(),
-                       without_result());
+            this->call_gate(std::forward<Handler>(handler), gate_call::wait, time_limit(),
+                            without_result());
     }
 
     template <class Handler>
@@ -91,7 +91,7 @@ struct initiate_event_wait : event_initiation
             this->on_signals()(std::forward<Handler>(handler), &start_acquire, to_signal_status(),
                                limit, 1, true);
         else
-            this->call(std::forward<Handler>(handler), gate_call::wait, limit, to_cv_status());
+            this->call_gate(std::forward<Handler>(handler), gate_call::wait, limit, to_cv_status());
     }
 };
 
@@ -106,8 +106,9 @@ struct initiate_event_change : event_initiation
             this->on_signals()(std::forward<Handler>(handler), &start_set, without_result(),
                                is_set);
         else
-            this->call(std::forward<Handler>(handler), is_set ? gate_call::set : gate_call::reset,
-                       time_limit(), without_result());
+            this->call_gate(std::forward<Handler>(handler),
+                            is_set ? gate_call::set : gate_call::reset, time_limit(),
+                            without_result());
     }
 };
 
@@ -121,8 +122,8 @@ struct initiate_event_read : event_initiation
         if (this->is_automatic())
             this->on_signals()(std::forward<Handler>(handler), &start_read, number_to<bool>());
         else
-            this->call(std::forward<Handler>(handler), gate_call::read, time_limit(),
-                       number_to<bool>());
+            this->call_gate(std::forward<Handler>(handler), gate_call::read, time_limit(),
+                            number_to<bool>());
     }
 };
 
