@@ -10,6 +10,7 @@
 #include <boost/asio/io_context.hpp>
 #include <chrono>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -31,8 +32,8 @@ struct request
     std::string_view target;
     std::string_view content_type;
     std::string_view authorization;
-    /// The site of the web page that sends the request; empty if no page does.
-    std::string_view origin;
+    /// The site of the web page that sends the request; nothing if no page does.
+    std::optional<std::string_view> origin;
     std::string_view host;
     std::string_view body;
     /// The address of the client, without its port.

@@ -57,6 +57,9 @@ std::string broken_rule(const http::request_header<>& header)
     const std::size_t hosts = header.count(http::field::host);
     if (hosts > 1 || (hosts == 0 && header.version() >= 11))
         return "a request needs one header Host";
+    // A proxy and this server might read different ones.
+    if (header.count(http::field::origin) > 1)
+        return "a request has one header Origin at most";
     if (header.count(http::field::transfer_encoding) != 0 &&
         !beast::iequals(header[http::field::transfer_encoding], "chunked"))
         return "the only transfer encoding is chunked";

@@ -166,11 +166,14 @@ private:
         const auto method = message.method_string();
         std::string_view target(message.target().data(), message.target().size());
         const std::string_view authority = take_authority(target);
+        std::optional<std::string_view> origin;
+        if (message.count(http::field::origin) != 0)
+            origin = header(http::field::origin);
         const request asked{{method.data(), method.size()},
                             target,
                             header(http::field::content_type),
                             header(http::field::authorization),
-                            header(http::field::origin),
+                            origin,
                             authority.empty() ? header(http::field::host) : authority,
                             message.body(),
                             client_};

@@ -32,10 +32,10 @@ bool same_secret(std::string_view a, std::string_view b) noexcept
 /// send requests, too.
 bool is_own_page(const request& message)
 {
-    if (message.origin.empty())
+    if (!message.origin)
         return true;
-    const std::size_t host = message.origin.find("://");
-    return host != std::string_view::npos && message.origin.substr(host + 3) == message.host;
+    const std::size_t host = message.origin->find("://");
+    return host != std::string_view::npos && message.origin->substr(host + 3) == message.host;
 }
 
 /// Whether a path fits a route. A last segment `:name` stands for any text without a slash, which becomes
