@@ -4,9 +4,11 @@
 
 // The server as a process: its options, limits and signals.
 
+#include "event_stream.hpp"
 #include "http_client.hpp"
 #include "server_process.hpp"
 
+#include <algorithm>
 #include <array>
 #include <boost/test/unit_test.hpp>
 #include <csignal>
@@ -14,21 +16,28 @@
 #include <fcntl.h>
 #include <filesystem>
 #include <fstream>
-#include <iomanip>
 #include <iterator>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <regex>
-#include <sstream>
 #include <string>
+#include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <thread>
+#include <tuple>
 #include <unistd.h>
+#include <utility>
 #include <vector>
 
 using turnstile::test::ask;
+using turnstile::test::event_stream;
 using turnstile::test::http_client;
 using turnstile::test::log_of_failure;
 using turnstile::test::request_text;
 using turnstile::test::server_process;
+using turnstile::test::site;
 
 namespace {
 
@@ -88,6 +97,55 @@ BOOST_AUTO_TEST_CASE(a_token_permits_what_its_role_needs)
     BOOST_TEST(status("DELETE", "/semaphore/a", "", bearer("user")) == 403);
     BOOST_TEST(status("GET", "/healthz", "", "") == 200);
     BOOST_TEST(status("DELETE", "/semaphore/a", "", bearer("admin")) == 200);
+}
+
+BOOST_AUTO_TEST_CASE(each_route_needs_its_role)
+{
+    const server_process server({}, {"TURNSTILE_READ_TOKEN=reader", "TURNSTILE_USE_TOKEN=user",
+                                     "TURNSTILE_ADMIN_TOKEN=admin"});
+    // Each role includes the ones before it.
+    const std::vector<std::string> clients{"", bearer("reader"), bearer("user"), bearer("admin")};
+    enum : std::size_t
+    {
+        nobody,
+        read,
+        use,
+        admin,
+    };
+    for (const auto& [needed, method, target] :
+         std::vector<std::tuple<std::size_t, std::string, std::string>>{
+             {admin, "POST", "/semaphore"},
+             {admin, "DELETE", "/semaphore/a"},
+             {admin, "POST", "/semaphore/free"},
+             {use, "POST", "/semaphore/up"},
+             {use, "POST", "/semaphore/down"},
+             {use, "POST", "/semaphore/renew"},
+             {use, "POST", "/semaphore/notify"},
+             {read, "GET", "/semaphore"},
+             {read, "GET", "/semaphore/value/a"},
+             {read, "GET", "/semaphore/detail/a"},
+             {read, "GET", "/events"},
+             {read, "GET", "/metrics"},
+             {nobody, "GET", "/"},
+             {nobody, "GET", "/page.css"},
+             {nobody, "GET", "/page.js"},
+             {nobody, "GET", "/icon.svg"},
+             {nobody, "GET", "/openapi.json"},
+             {nobody, "GET", "/healthz"},
+             {nobody, "GET", "/readyz"}})
+        for (std::size_t role = nobody; role <= admin; ++role)
+        {
+            http_client client(server.address());
+            client.send(request_text(method, target, "", "", clients[role]));
+            const auto answer = client.receive();
+            BOOST_TEST_CONTEXT(method << ' ' << target << ' ' << clients[role])
+            {
+                BOOST_TEST((answer.status == 401) == (role == nobody && needed != nobody));
+                BOOST_TEST((answer.status == 403) == (role != nobody && role < needed));
+                BOOST_TEST(answer.field("WWW-Authenticate").value_or("") ==
+                           (role < needed ? "Bearer" : ""));
+            }
+        }
 }
 
 BOOST_AUTO_TEST_CASE(scheme_of_a_token_is_read_as_http_defines_it)
