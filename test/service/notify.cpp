@@ -679,7 +679,8 @@ BOOST_AUTO_TEST_CASE(stopping_server_does_not_wait_for_receivers)
 {
     const receiver to;
     const snapshot_place where;
-    calling_server server(to, {}, where.log());
+    // The attempts would take days.
+    calling_server server(to, {"--notify-attempts", "20"}, where.log());
     server.create_empty();
     server.up();
     // The first call is never answered, the second one waits for a unit.

@@ -201,6 +201,24 @@ BOOST_AUTO_TEST_CASE(a_second_signal_kills_a_server_that_waits_for_a_client)
     BOOST_TEST(server.exit_status() == -1);
 }
 
+// A terminal may send it twice when it closes.
+BOOST_AUTO_TEST_CASE(a_second_sighup_does_not_kill_a_server_that_waits_for_a_client)
+{
+    server_process server({"--request-timeout", "600"});
+    const std::string request = request_text("POST", "/semaphore", R"({"name":"a","value":1})");
+    http_client slow(server.address());
+    slow.send(request.substr(0, 9));
+    http_client idle(server.address());
+    idle.send(request_text("GET", "/healthz"));
+    BOOST_TEST(idle.receive().status == 200);
+    server.signal(SIGHUP);
+    BOOST_TEST(idle.ends());
+    server.signal(SIGHUP);
+    slow.send(request.substr(9));
+    BOOST_TEST(slow.receive().status == 200);
+    BOOST_TEST(server.exit_status() == 0);
+}
+
 BOOST_AUTO_TEST_CASE(a_server_that_ignores_sighup_when_it_starts_ignores_it_later)
 {
     std::signal(SIGHUP, SIG_IGN);
@@ -214,11 +232,17 @@ BOOST_AUTO_TEST_CASE(a_server_that_ignores_sighup_when_it_starts_ignores_it_late
 
 BOOST_AUTO_TEST_CASE(a_stopping_server_answers_a_request_that_it_has_begun_to_read)
 {
-    const std::string request =
-        request_text("POST", "/semaphore/down", R"({"name":"a","wait":600})");
-    for (const std::size_t sent : {request.size() - 1, std::size_t(1)})
+    const std::string down = request_text("POST", "/semaphore/down", R"({"name":"a","wait":600})");
+    const std::string notify =
+        request_text("POST", "/semaphore/notify", R"({"name":"a","url":"http://127.0.0.1:9/"})");
+    for (const auto& [request, sent] :
+         std::vector<std::pair<std::string, std::size_t>>{{down, down.size() - 1},
+                                                          {down, 1},
+                                                          {notify, 1},
+                                                          {request_text("GET", "/events"), 1},
+                                                          {request_text("GET", "/readyz"), 1}})
     {
-        server_process server;
+        server_process server({"--notify-host", "127.0.0.1:9"}, {"TURNSTILE_NOTIFY_SECRET=x"});
         ask(server.address(), "POST", "/semaphore", R"({"name":"a","value":1})");
         http_client client(server.address());
         client.send(request.substr(0, sent));
@@ -231,10 +255,53 @@ BOOST_AUTO_TEST_CASE(a_stopping_server_answers_a_request_that_it_has_begun_to_re
         server.signal(SIGTERM);
         BOOST_TEST(idle.ends());
         client.send(request.substr(sent));
-        BOOST_TEST(client.receive().status == 503);
+        const auto answer = client.receive();
+        BOOST_TEST(answer.status == 503);
+        BOOST_TEST(answer.body == "server is shutting down");
+        BOOST_TEST(answer.field("Connection").value_or("") == "close");
         BOOST_TEST(client.ends());
         BOOST_TEST(server.exit_status() == 0);
     }
+}
+
+BOOST_AUTO_TEST_CASE(a_stopping_server_does_not_wait_for_leases)
+{
+    server_process server;
+    ask(server.address(), "POST", "/semaphore", R"({"name":"a","value":1})");
+    const std::string granted =
+        ask(server.address(), "POST", "/semaphore/down", R"({"name":"a","lease":86400})").body;
+    const std::size_t permit = granted.find("\"permit\":");
+    BOOST_TEST_REQUIRE(permit != std::string::npos);
+    const std::string renewal =
+        request_text("POST", "/semaphore/renew", R"({"name":"a",)" + granted.substr(permit));
+    http_client client(server.address());
+    client.send(renewal.substr(0, 1));
+    // The server has read that byte before it answers a later request, and it closes idle connections when it has
+    // received the signal.
+    http_client idle(server.address());
+    idle.send(request_text("GET", "/healthz"));
+    BOOST_TEST(idle.receive().status == 200);
+    server.signal(SIGTERM);
+    BOOST_TEST(idle.ends());
+    client.send(renewal.substr(1));
+    BOOST_TEST(client.receive().status == 200);
+    BOOST_TEST(server.exit_status() == 0);
+}
+
+BOOST_AUTO_TEST_CASE(tokens_rise_when_the_server_is_started_again)
+{
+    const auto token = []
+    {
+        const server_process server;
+        ask(server.address(), "POST", "/semaphore", R"({"name":"a","value":1})");
+        const std::string granted =
+            ask(server.address(), "POST", "/semaphore/down", R"({"name":"a","lease":600})").body;
+        const std::size_t found = granted.find("\"token\":");
+        BOOST_TEST_REQUIRE(found != std::string::npos);
+        return std::stoll(granted.substr(found + 8));
+    };
+    const long long first = token();
+    BOOST_TEST(token() > first);
 }
 
 BOOST_AUTO_TEST_CASE(a_server_continues_if_nobody_reads_its_log)
