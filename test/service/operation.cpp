@@ -46,6 +46,16 @@ std::string bearer(const std::string& token)
     return "Authorization: Bearer " + token + "\r\n";
 }
 
+/// A number of the metrics.
+long long metric(const site& server, const std::string& name)
+{
+    const std::string text = ask(server, "GET", "/metrics").body;
+    const std::string start = "\nturnstile_" + name + ' ';
+    const std::size_t found = text.find(start);
+    BOOST_TEST_REQUIRE(found != std::string::npos, text);
+    return std::atoll(text.c_str() + found + start.size());
+}
+
 void check_stop(int signal)
 {
     server_process server;
@@ -499,13 +509,16 @@ BOOST_AUTO_TEST_CASE(a_grant_that_meets_a_hang_up_is_returned)
     const auto& address = server.address();
     BOOST_TEST(ask(address, "POST", "/semaphore", R"({"name":"a","value":1})").status == 200);
     BOOST_TEST(ask(address, "POST", "/semaphore/down", R"({"name":"a"})").status == 200);
+    event_stream stream(address);
+    stream.skip_state();
     for (int i = 0; i < 20; ++i)
     {
         http_client up(address);
         {
             http_client leaver(address);
-            leaver.send(
-                request_text("POST", "/semaphore/down", R"({"name":"a","wait":600,"lease":600})"));
+            leaver.send(request_text("POST", "/semaphore/down",
+                                     i % 2 == 0 ? R"({"name":"a","wait":600,"lease":600})"
+                                                : R"({"name":"a","wait":600})"));
             while (ask(address, "GET", "/semaphore").body.find("\"waiters\":1,") ==
                    std::string::npos)
                 std::this_thread::yield();
@@ -520,11 +533,27 @@ BOOST_AUTO_TEST_CASE(a_grant_that_meets_a_hang_up_is_returned)
     }
     BOOST_TEST(ask(address, "GET", "/semaphore").body ==
                R"({"semaphores":[{"name":"a","value":0,"waiters":0,"permits":0}],"next":null})");
+    const long long undone = metric(address, "undone_total");
+    // The first client, and the last one of each round.
+    BOOST_TEST(metric(address, "grants_total") == 21 + undone);
+    ask(address, "POST", "/semaphore", R"({"name":"end","value":1})");
+    long long events = 0;
+    for (auto found = stream.next(); found.data.find(R"("name":"end")") == std::string::npos;
+         found = stream.next())
+    {
+        BOOST_TEST_REQUIRE(found.kind != "");
+        if (found.kind == "released" && found.data.ends_with(R"("reason":"undone"})"))
+            ++events;
+    }
+    BOOST_TEST(events == undone);
 }
 
-BOOST_AUTO_TEST_CASE(no_answer_is_counted_for_a_client_that_has_hung_up)
+BOOST_AUTO_TEST_CASE(no_answer_is_counted_or_logged_for_a_client_that_has_hung_up)
 {
-    const server_process server;
+    std::string folder = "/tmp/turnstile_XXXXXX";
+    BOOST_TEST_REQUIRE(::mkdtemp(folder.data()) != nullptr);
+    const std::string name = folder + "/log";
+    server_process server({"--log-level", "debug"}, {}, name);
     const auto& address = server.address();
     const auto contains = [&](const std::string& target, const std::string& text)
     { return ask(address, "GET", target).body.find(text) != std::string::npos; };
@@ -541,6 +570,15 @@ BOOST_AUTO_TEST_CASE(no_answer_is_counted_for_a_client_that_has_hung_up)
     BOOST_TEST(!contains("/metrics", "{status=\"409\"}"));
     BOOST_TEST(ask(address, "POST", "/semaphore/down", R"({"name":"a"})").status == 409);
     BOOST_TEST(contains("/metrics", "{status=\"409\"} 1\n"));
+    server.signal(SIGTERM);
+    BOOST_TEST(server.exit_status() == 0);
+    std::ifstream log(name);
+    std::vector<std::string> statuses;
+    for (std::string line; std::getline(log, line);)
+        if (line.find("target=\"/semaphore/down\"") != std::string::npos)
+            statuses.push_back(line.substr(line.find("status="), 10));
+    BOOST_TEST(statuses == (std::vector<std::string>{"status=200", "status=409"}));
+    std::filesystem::remove_all(folder);
 }
 
 BOOST_AUTO_TEST_CASE(a_client_may_end_its_side_after_a_down_that_does_not_wait)
@@ -585,9 +623,38 @@ BOOST_AUTO_TEST_CASE(a_grant_that_meets_a_deletion_has_a_permit_or_is_none)
         else
             BOOST_TEST(answer.body.find("\"permit\":") != std::string::npos, answer.body);
     }
-    const std::string metrics = ask(address, "GET", "/metrics").body;
-    const std::string line = "\nturnstile_withdrawn_total " + std::to_string(withdrawn) + '\n';
-    BOOST_TEST(metrics.find(line) != std::string::npos, metrics);
+    BOOST_TEST(metric(address, "withdrawn_total") == withdrawn);
+    BOOST_TEST(metric(address, "permits") == 0);
+}
+
+BOOST_AUTO_TEST_CASE(metrics_count_grants_withdrawals_and_permits)
+{
+    const server_process server;
+    const auto& address = server.address();
+    const auto post = [&](const std::string& target, const std::string& body)
+    { return ask(address, "POST", target, body).status; };
+    BOOST_TEST(post("/semaphore", R"({"name":"a","value":1})") == 200);
+    BOOST_TEST(post("/semaphore/down", R"({"name":"a","lease":600})") == 200);
+    BOOST_TEST(metric(address, "permits") == 1);
+    BOOST_TEST(post("/semaphore/down", R"({"name":"a","wait":0.01})") == 409);
+    BOOST_TEST(metric(address, "withdrawn_total") == 0);
+    http_client waiter(address);
+    waiter.send(request_text("POST", "/semaphore/down", R"({"name":"a","wait":600})"));
+    while (metric(address, "waiters") == 0)
+        std::this_thread::yield();
+    BOOST_TEST(ask(address, "DELETE", "/semaphore/a").status == 200);
+    BOOST_TEST(waiter.receive().status == 404);
+    BOOST_TEST(metric(address, "withdrawn_total") == 1);
+    BOOST_TEST(metric(address, "waiters") == 0);
+    BOOST_TEST(metric(address, "permits") == 0);
+    BOOST_TEST(metric(address, "expired_total") == 0);
+
+    BOOST_TEST(post("/semaphore", R"({"name":"a","value":1})") == 200);
+    BOOST_TEST(post("/semaphore/down", R"({"name":"a","lease":0.1})") == 200);
+    BOOST_TEST(post("/semaphore/down", R"({"name":"a","wait":600})") == 200);
+    BOOST_TEST(metric(address, "expired_total") == 1);
+    BOOST_TEST(metric(address, "grants_total") == 3);
+    BOOST_TEST(metric(address, "semaphores") == 1);
 }
 
 BOOST_AUTO_TEST_CASE(wrong_options_are_refused_with_their_value_and_the_rule)
