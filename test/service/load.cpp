@@ -234,6 +234,8 @@ BOOST_AUTO_TEST_CASE(server_without_file_descriptors_waits_and_recovers)
         const double part = (now(used) - used_before) / (now(CLOCK_MONOTONIC) - before);
         BOOST_TEST(part < 0.2);
 
+        BOOST_TEST(read(log).find(complaint) == read(log).rfind(complaint));
+
         // Present connections work. Another one is served when a descriptor is free.
         BOOST_TEST(list(control) == R"({"semaphores":[],"next":null})");
         while (!clients.empty())

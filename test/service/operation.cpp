@@ -333,33 +333,75 @@ BOOST_AUTO_TEST_CASE(a_server_continues_if_nobody_reads_its_log)
 
 BOOST_AUTO_TEST_CASE(a_slow_client_is_disconnected)
 {
-    const server_process server({"--request-timeout", "1"});
+    const server_process server({"--request-timeout", "1", "--idle-timeout", "3600"});
     http_client slow(server.address());
     slow.send("POST /semaphore HTTP/1.1\r\n");
     BOOST_TEST(slow.ends());
+    // A request may begin together with the one before it.
+    http_client second(server.address());
+    second.send(request_text("GET", "/healthz") + "GET ");
+    BOOST_TEST(second.receive().status == 200);
+    BOOST_TEST(second.ends());
+    for (const http_client* const client : {&slow, &second})
+        BOOST_TEST(client->has_ended());
 }
 
-// If the client's system does not answer, this timer ends the connection. Without it, the waiter would stay.
-BOOST_AUTO_TEST_CASE(system_checks_the_client_of_a_waiter_every_30_seconds)
+BOOST_AUTO_TEST_CASE(system_ends_the_connection_of_a_waiter_whose_system_does_not_answer)
 {
-    const server_process server;
+    for (const int seconds : {10, 90})
+    {
+        const server_process server({"--request-timeout", std::to_string(seconds)});
+        ask(server.address(), "POST", "/semaphore", R"({"name":"a","value":1})");
+        ask(server.address(), "POST", "/semaphore/down", R"({"name":"a"})");
+        http_client waiter(server.address());
+        waiter.send(request_text("POST", "/semaphore/down", R"({"name":"a","wait":600})"));
+        while (metric(server.address(), "waiters") == 0)
+            std::this_thread::yield();
+        // The C library declares these functions for C only.
+        const auto process = static_cast<int>(::syscall(SYS_pidfd_open, server.pid(), 0));
+        int connections = 0;
+        for (int number = 0; number < 100; ++number)
+        {
+            const auto socket = static_cast<int>(::syscall(SYS_pidfd_getfd, process, number, 0));
+            sockaddr_in peer{};
+            socklen_t size = sizeof peer;
+            if (::getpeername(socket, reinterpret_cast<sockaddr*>(&peer), &size) == 0 &&
+                peer.sin_family == AF_INET)
+            {
+                const auto option = [&](int level, int name)
+                {
+                    int value = 0;
+                    socklen_t length = sizeof value;
+                    BOOST_TEST(::getsockopt(socket, level, name, &value, &length) == 0);
+                    return value;
+                };
+                ++connections;
+                BOOST_TEST(option(SOL_SOCKET, SO_KEEPALIVE) == 1);
+                BOOST_TEST(option(IPPROTO_TCP, TCP_KEEPIDLE) == 30);
+                BOOST_TEST(option(IPPROTO_TCP, TCP_KEEPINTVL) == 10);
+                BOOST_TEST(option(IPPROTO_TCP, TCP_USER_TIMEOUT) == std::max(seconds, 60) * 1000);
+            }
+            ::close(socket);
+        }
+        ::close(process);
+        BOOST_TEST(connections >= 1);
+    }
+}
+
+BOOST_AUTO_TEST_CASE(a_waiter_that_sends_too_much_counts_as_disconnected)
+{
+    const server_process server({"--max-header", "1024", "--max-body", "1024"});
     ask(server.address(), "POST", "/semaphore", R"({"name":"a","value":1})");
     ask(server.address(), "POST", "/semaphore/down", R"({"name":"a"})");
     http_client waiter(server.address());
     waiter.send(request_text("POST", "/semaphore/down", R"({"name":"a","wait":600})"));
-    // The only established connection of the server's port: with a keepalive timer (02), and the time until it expires.
-    std::ostringstream pattern;
-    pattern << " 0100007F:" << std::hex << std::uppercase << std::setw(4) << std::setfill('0')
-            << std::stoi(server.address().port) << " 0100007F:.{4} 01 .{17} 02:([0-9A-F]{8}) ";
-    const std::regex established(pattern.str());
-    std::string table;
-    std::smatch found;
-    do
-    {
-        std::ifstream file("/proc/net/tcp");
-        table.assign(std::istreambuf_iterator<char>(file), {});
-    } while (!std::regex_search(table, found, established));
-    BOOST_TEST(std::stoul(found[1].str(), nullptr, 16) <= 30UL * ::sysconf(_SC_CLK_TCK));
+    while (metric(server.address(), "waiters") == 0)
+        std::this_thread::yield();
+    waiter.send(std::string(2049, 'x'));
+    while (metric(server.address(), "waiters") != 0)
+        std::this_thread::yield();
+    waiter.ends();
+    BOOST_TEST(waiter.has_ended());
 }
 
 BOOST_AUTO_TEST_CASE(an_idle_client_is_disconnected)
@@ -732,6 +774,33 @@ BOOST_AUTO_TEST_CASE(empty_options_are_refused)
     }
     // An empty variable of the environment is none.
     BOOST_CHECK_NO_THROW(server_process({}, {"TURNSTILE_SNAPSHOT=", "TURNSTILE_REDIS_URL="}));
+}
+
+BOOST_AUTO_TEST_CASE(server_raises_its_limit_of_descriptors)
+{
+    rlimit limit{};
+    BOOST_TEST_REQUIRE(::getrlimit(RLIMIT_NOFILE, &limit) == 0);
+    const rlimit small{100, limit.rlim_max};
+    BOOST_TEST_REQUIRE(::setrlimit(RLIMIT_NOFILE, &small) == 0);
+    const server_process server;
+    BOOST_TEST_REQUIRE(::setrlimit(RLIMIT_NOFILE, &limit) == 0);
+    rlimit raised{};
+    BOOST_TEST_REQUIRE(::prlimit(server.pid(), RLIMIT_NOFILE, nullptr, &raised) == 0);
+    BOOST_TEST(raised.rlim_cur == limit.rlim_max);
+}
+
+BOOST_AUTO_TEST_CASE(server_can_be_started_again_at_once)
+{
+    server_process first;
+    http_client client(first.address());
+    client.send(request_text("GET", "/healthz"));
+    BOOST_TEST(client.receive().status == 200);
+    // The server ends the connection, so the system remembers its port.
+    first.signal(SIGTERM);
+    BOOST_TEST(client.ends());
+    BOOST_TEST(first.exit_status() == 0);
+    const server_process second({"--port", first.address().port});
+    BOOST_TEST(ask(second.address(), "GET", "/healthz").status == 200);
 }
 
 BOOST_AUTO_TEST_CASE(error_of_a_used_port_names_it)

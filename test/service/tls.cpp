@@ -11,6 +11,7 @@
 #include <boost/test/unit_test.hpp>
 #include <csignal>
 #include <cstdlib>
+#include <fstream>
 #include <memory>
 #include <openssl/bio.h>
 #include <openssl/ssl.h>
@@ -169,6 +170,20 @@ BOOST_AUTO_TEST_CASE(clients_without_modern_encryption_are_refused)
     BOOST_TEST(tls_client(server, files).ask("GET", "/healthz") == "200 ok");
 }
 
+BOOST_AUTO_TEST_CASE(old_versions_are_refused_although_the_system_allows_them)
+{
+    const tls_files files("IP:127.0.0.1");
+    const std::string settings = files.key() + ".cnf";
+    std::ofstream(settings) << "openssl_conf = all\n[all]\nssl_conf = each\n[each]\n"
+                               "system_default = weak\n[weak]\nMinProtocol = TLSv1\n"
+                               "CipherString = DEFAULT@SECLEVEL=0\n";
+    const server_process server({"--tls-cert", files.certificate(), "--tls-key", files.key()},
+                                {"OPENSSL_CONF=" + settings});
+    for (const int version : {TLS1_VERSION, TLS1_1_VERSION})
+        BOOST_CHECK_THROW(tls_client(server, files, version), std::runtime_error);
+    BOOST_TEST(tls_client(server, files, TLS1_2_VERSION).ask("GET", "/healthz") == "200 ok");
+}
+
 BOOST_AUTO_TEST_CASE(surplus_connections_are_closed_without_plain_text)
 {
     const tls_files files("IP:127.0.0.1");
@@ -209,6 +224,16 @@ BOOST_AUTO_TEST_CASE(stopping_server_waits_for_no_handshake)
         BOOST_TEST_REQUIRE(client->has_ended());
     }
     BOOST_TEST(server.exit_status() == 0);
+}
+
+BOOST_AUTO_TEST_CASE(handshake_has_a_time_limit)
+{
+    const tls_files files("IP:127.0.0.1");
+    const tls_server server(files, "1");
+    http_client silent(server.address());
+    silent.ends();
+    // A client that has waited in vain is still connected.
+    BOOST_TEST(silent.has_ended());
 }
 
 BOOST_AUTO_TEST_CASE(server_does_not_ask_for_the_pass_phrase_of_its_key)
