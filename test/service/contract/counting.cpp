@@ -53,15 +53,30 @@ BOOST_AUTO_TEST_CASE(other_values_create_nothing)
             BOOST_TEST(value_of(name).status == 404);
         }
     }
-    for (const char* const sent :
-         {"null", "true", "\"text\"", "\"\"", "\"3x\"", "\"nan\"", "\"inf\"", "\"0x10\"", "{}",
-          "[1]", "9007199254740992", "1e300", "\"9007199254740992\"", "99999999999999999999"})
+    const std::string too_large = "value must be at most 9007199254740991";
+    for (const auto& [sent, rule] :
+         std::vector<std::pair<std::string, std::string>>{{"9007199254740992", too_large},
+                                                          {"1e300", too_large},
+                                                          {"\"9007199254740992\"", too_large},
+                                                          {"99999999999999999999", too_large},
+                                                          {"null", "value must be a number"},
+                                                          {"true", "value must be a number"},
+                                                          {"{}", "value must be a number"},
+                                                          {"[1]", "value must be a number"},
+                                                          {"\"\"", "value must be a number"},
+                                                          {"\" \"", "value must be a number"},
+                                                          {"\"text\"", "value must be a number"},
+                                                          {"\"nan\"", "value must be a number"},
+                                                          {"\"inf\"", "value must be a number"},
+                                                          {"\"0x10\"", "value must be a number"},
+                                                          {"\"3x\"", "value must be a number"},
+                                                          {"\"3.3.3\"", "value must be a number"},
+                                                          {"\"+-3\"", "value must be a number"}})
     {
         BOOST_TEST_CONTEXT(sent)
         {
             const std::string name = new_name();
-            BOOST_TEST(post("/semaphore", named(name, std::string("\"value\":") + sent)).status ==
-                       400);
+            check(post("/semaphore", named(name, "\"value\":" + sent)), 400, rule);
             BOOST_TEST(value_of(name).status == 404);
         }
     }
@@ -119,7 +134,10 @@ BOOST_AUTO_TEST_CASE(largest_values_are_exact)
     check(post("/semaphore/up", named(name, "\"n\":268435455")), 200, left(0));
     BOOST_TEST(post("/semaphore/up", named(name)).status == 409);
     check(value_of(name), 200, left(0));
-    if (is_over_redis())
+    check(post("/semaphore/down", named(name)), 200, left(1));
+    if (!is_over_redis())
+        check(post("/semaphore/down", named(name, "\"n\":268435455")), 200, left(1 + many));
+    else
         check(post("/semaphore", named(new_name(), "\"value\":268435456")), 409,
               "value would exceed 268435455");
 }
@@ -137,6 +155,9 @@ BOOST_AUTO_TEST_CASE(units_of_permits_need_room_below_the_largest_value)
           state(name, std::to_string(largest_value() - 5)));
     check(post("/semaphore/up", named(name, "\"permit\":\"" + permit_of(held) + '"')), 200,
           state(name, most));
+    check(post("/semaphore/down", named(name)), 200,
+          state(name, std::to_string(largest_value() - 1)));
+    check(post("/semaphore/up", named(name)), 200, state(name, most));
 }
 
 BOOST_AUTO_TEST_CASE(several_units_are_taken_and_returned_at_once)
@@ -196,13 +217,33 @@ BOOST_AUTO_TEST_CASE(names_are_opaque)
                   "Deletion Successful");
         }
     }
-    check(post("/semaphore", named(start + "\\\"\\\\\\n\\u0000", "\"value\":1")), 200,
-          state(start + "\\\"\\\\\\u000a\\u0000", "1"));
-    check(ask(server(), "DELETE", "/semaphore/" + start + "%22%5C%0A%00"), 200,
+    check(post("/semaphore", named(start + "\\\"\\\\\\n\\u0000\\u001f", "\"value\":1")), 200,
+          state(start + "\\\"\\\\\\u000a\\u0000\\u001f", "1"));
+    check(ask(server(), "DELETE", "/semaphore/" + start + "%22%5C%0A%00%1f"), 200,
           "Deletion Successful");
     check(value_of("__proto__"), 404, "semaphore not found");
-    BOOST_TEST(value_of("%zz").status == 400);
-    BOOST_TEST(value_of("%C0%AF").status == 400);
+    const std::string longest = start + std::string(4096 - start.size(), 'x');
+    BOOST_TEST(post("/semaphore", named(longest, "\"value\":1")).status == 200);
+    BOOST_TEST(post("/semaphore", named(longest + 'x', "\"value\":1")).status == 400);
+}
+
+BOOST_AUTO_TEST_CASE(names_are_utf8)
+{
+    // Broken escapes, broken characters, overlong ones, surrogates, and numbers beyond Unicode.
+    for (const char* const wrong :
+         {"%zz", "%z4", "%4z", "%4", "%", "%80", "%C3", "%C3A", "%C3%C3", "%E2%82", "%E2%82A",
+          "%C0%AF", "%C1%BF", "%E0%9F%BF", "%ED%A0%80", "%F0%8F%BF%BF", "%F4%90%80%80",
+          "%F5%80%80%80", "%FF"})
+    {
+        BOOST_TEST_CONTEXT(wrong)
+        BOOST_TEST(value_of(wrong).status == 400);
+    }
+    for (const char* const right : {"%C2%80", "%DF%BF", "%E0%A0%80", "%ED%9F%BF", "%EE%80%80",
+                                    "%F0%90%80%80", "%F4%8F%BF%BF"})
+    {
+        BOOST_TEST_CONTEXT(right)
+        BOOST_TEST(value_of(right).status == 404);
+    }
 }
 
 BOOST_AUTO_TEST_CASE(each_of_many_clients_receives_its_own_value)

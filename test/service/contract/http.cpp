@@ -20,6 +20,9 @@ BOOST_AUTO_TEST_CASE(forms_are_accepted)
     check(ask(server(), "POST", "/semaphore/down", "x&name=" + name + "%20%26",
               form + "; charset=UTF-8"),
           200, state(name + " &", "1"));
+    check(ask(server(), "POST", "/semaphore/up", named(name + " &"),
+              std::string("Application/JSON ; charset=utf-8")),
+          200, state(name + " &", "2"));
     BOOST_TEST(ask(server(), "POST", "/semaphore", "name=" + new_name() + "&value=", form).status ==
                400);
     BOOST_TEST(ask(server(), "POST", "/semaphore/up", "name=%zz", form).status == 400);

@@ -104,9 +104,21 @@ BOOST_AUTO_TEST_CASE(only_the_holder_of_a_permit_releases_it)
     BOOST_TEST(post("/semaphore/up", named(name, permit)).status == 409);
     BOOST_TEST(post("/semaphore/renew", named(name, permit)).status == 409);
     check(value_of(name), 200, state(name, "3"));
-    for (const char* const lease : {"0", "-1", "null", "\"x\"", "1e9"})
-        BOOST_TEST(post("/semaphore/down", named(name, std::string("\"lease\":") + lease)).status ==
-                   400);
+}
+
+BOOST_AUTO_TEST_CASE(a_lease_has_limits)
+{
+    const std::string name = created("2");
+    const std::string permit =
+        "\"permit\":\"" + permit_of(post("/semaphore/down", named(name, "\"lease\":600"))) + '"';
+    for (const char* const lease : {"0", "-1", "0.09", "86400.1", "1e9", "null", "\"x\"", "[]"})
+    {
+        const std::string field = std::string("\"lease\":") + lease;
+        BOOST_TEST(post("/semaphore/down", named(name, field)).status == 400);
+        BOOST_TEST(post("/semaphore/renew", named(name, permit + ',' + field)).status == 400);
+    }
+    check(post("/semaphore/renew", named(name, permit + ",\"lease\":86400")), 200,
+          state(name, "1"));
 }
 
 BOOST_AUTO_TEST_CASE(a_permit_ends_with_its_semaphore)

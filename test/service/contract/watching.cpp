@@ -10,6 +10,7 @@
 #include <boost/json/serialize.hpp>
 #include <boost/json/value.hpp>
 #include <boost/test/unit_test.hpp>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -30,6 +31,18 @@ BOOST_AUTO_TEST_CASE(the_list_has_pages)
     BOOST_TEST(rest.body.starts_with("{\"semaphores\":[" + line("c")));
     for (const char* const query : {"limit=0", "limit=x", "limit=1001", "limit=1.9", "after=%zz"})
         BOOST_TEST(ask(server(), "GET", std::string("/semaphore?") + query).status == 400);
+}
+
+BOOST_AUTO_TEST_CASE(pages_have_a_hundred_lines_without_a_limit)
+{
+    const std::string start = new_name();
+    for (int i = 100; i <= 200; ++i)
+        BOOST_TEST_REQUIRE(
+            post("/semaphore", named(start + std::to_string(i), "\"value\":1")).status == 200);
+    const http_answer answer = ask(server(), "GET", "/semaphore?after=" + start);
+    const auto page = boost::json::parse(answer.body).as_object();
+    BOOST_TEST(page.at("semaphores").as_array().size() == 100U);
+    BOOST_TEST(page.at("next").as_string() == start + "199");
 }
 
 BOOST_AUTO_TEST_CASE(long_names_make_short_pages)
@@ -90,7 +103,10 @@ BOOST_AUTO_TEST_CASE(details_name_waiters_and_permits_in_order)
         return numbers;
     };
     post("/semaphore/down", named(name, "\"n\":2,\"lease\":600"));
-    post("/semaphore/down", named(name, "\"n\":3,\"lease\":60"));
+    const http_answer renewed = post("/semaphore/down", named(name, "\"n\":3,\"lease\":600"));
+    BOOST_TEST(post("/semaphore/renew",
+                    named(name, "\"lease\":60,\"permit\":\"" + permit_of(renewed) + '"'))
+                   .status == 200);
     const http_client first = waiting(name, 1, ",\"n\":4");
     const http_client second = waiting(name, 2);
     const auto found = detail();
@@ -105,9 +121,31 @@ BOOST_AUTO_TEST_CASE(details_name_waiters_and_permits_in_order)
             BOOST_TEST(!one.as_object().at("client").as_string().empty());
     const auto& permit = found.at("holding").as_array().at(1).as_object();
     BOOST_TEST(permit.at("lease_ms").as_int64() == 60'000);
-    BOOST_TEST(permit.at("rest_ms").as_int64() + permit.at("age_ms").as_int64() <= 60'000);
+    BOOST_TEST(permit.at("rest_ms").as_int64() <= 60'000);
     BOOST_TEST(permit.at("rest_ms").as_int64() + permit.at("age_ms").as_int64() >= 59'998);
     check(ask(server(), "GET", "/semaphore/detail/" + new_name()), 404, "semaphore not found");
+}
+
+BOOST_AUTO_TEST_CASE(details_name_the_first_hundred_waiters_and_the_oldest_hundred_permits)
+{
+    const std::string name = created("101");
+    std::vector<http_client> waiters;
+    for (int i = 1; i <= 101; ++i)
+        BOOST_TEST_REQUIRE(post("/semaphore/down", named(name, "\"lease\":600")).status == 200);
+    for (std::size_t i = 1; i <= 101; ++i)
+        waiters.push_back(waiting(name, i, ",\"n\":" + std::to_string(i)));
+    const http_answer answer = ask(server(), "GET", "/semaphore/detail/" + name);
+    const auto found = boost::json::parse(answer.body).as_object();
+    BOOST_TEST(found.at("waiters").as_int64() == 101);
+    BOOST_TEST(found.at("permits").as_int64() == 101);
+    const auto& waiting_clients = found.at("waiting").as_array();
+    BOOST_TEST_REQUIRE(waiting_clients.size() == 100U);
+    BOOST_TEST(waiting_clients.front().at("n").as_int64() == 1);
+    BOOST_TEST(waiting_clients.back().at("n").as_int64() == 100);
+    const auto& holding = found.at("holding").as_array();
+    BOOST_TEST_REQUIRE(holding.size() == 100U);
+    for (std::size_t i = 1; i < holding.size(); ++i)
+        BOOST_TEST(holding[i - 1].at("token").as_int64() < holding[i].at("token").as_int64());
 }
 
 BOOST_AUTO_TEST_CASE(an_operator_frees_a_permit_by_its_token)
@@ -117,10 +155,17 @@ BOOST_AUTO_TEST_CASE(an_operator_frees_a_permit_by_its_token)
     const std::string token = stuck.body.substr(stuck.body.find("\"token\":"));
     const std::string field = token.substr(0, token.size() - 1);
     http_client waiter = waiting(name, 1);
+    event_stream stream(server());
+    stream.skip_state();
     BOOST_TEST(post("/semaphore/free", named(created("1"), field)).status == 409);
     BOOST_TEST(post("/semaphore/free", named(name, field + ".25")).status == 400);
     check(post("/semaphore/free", named(name, field)), 200, state(name, "0"));
     check(waiter.receive(), 200, state(name, "0"));
+    auto freed = stream.next_of(name);
+    while (freed.kind == "changed")
+        freed = stream.next_of(name);
+    BOOST_TEST(freed.kind == "released");
+    BOOST_TEST(freed.data.ends_with(field + ",\"reason\":\"freed\"}"));
     BOOST_TEST(post("/semaphore/free", named(name, field)).status == 409);
     BOOST_TEST(
         post("/semaphore/up", named(name, "\"permit\":\"" + permit_of(stuck) + '"')).status == 409);
@@ -138,6 +183,7 @@ BOOST_AUTO_TEST_CASE(events_begin_with_the_state)
     event_stream stream(server());
     BOOST_TEST(stream.head().status == 200);
     BOOST_TEST(stream.head().field("Content-Type").value_or("") == "text/event-stream");
+    BOOST_TEST(!stream.head().field("Content-Length").has_value());
     bool found = false;
     bool first = true;
     for (bool last = false; !last; first = false)
@@ -280,10 +326,22 @@ BOOST_AUTO_TEST_CASE(operators_can_watch_the_server)
 
 BOOST_AUTO_TEST_CASE(each_answer_has_a_request_id)
 {
-    http_answer answer = ask(server(), "GET", "/healthz", "", "", "X-Request-Id: mine-1\r\n");
-    BOOST_TEST(answer.field("X-Request-Id").value_or("") == "mine-1");
-    answer = ask(server(), "GET", "/healthz", "", "", "X-Request-Id: a b\r\n");
-    const std::string own = answer.field("X-Request-Id").value_or("a b");
-    BOOST_TEST(own != "a b");
-    BOOST_TEST(ask(server(), "GET", "/healthz").field("X-Request-Id").value_or(own) != own);
+    const auto id = [](const std::string& headers)
+    {
+        return ask(server(), "GET", "/healthz", "", "", headers)
+            .field("X-Request-Id")
+            .value_or("none");
+    };
+    for (const std::string& own :
+         std::vector<std::string>{"mine-1", "!", "~", std::string(128, 'x')})
+        BOOST_TEST(id("X-Request-Id: " + own + "\r\n") == own);
+    std::set<std::string> created;
+    const std::vector<std::string> others{"", "a b", "\xc3\xa4", std::string(129, 'x')};
+    for (const std::string& other : others)
+        created.insert(id("X-Request-Id: " + other + "\r\n"));
+    created.insert(id(""));
+    BOOST_TEST(created.size() == others.size() + 1);
+    for (const std::string& each : created)
+        BOOST_TEST((each.size() > 1 && each.find_first_not_of("0123456789-") == std::string::npos),
+                   each);
 }
