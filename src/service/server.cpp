@@ -383,9 +383,7 @@ private:
         const auto reason = http::obsolete_reason(http::int_to_status(answer.status));
         std::string text;
         text.reserve(256 + answer.body.size());
-        text.append(old ? "HTTP/1.0 " : "HTTP/1.1 ")
-            .append(std::to_string(answer.status))
-            .append(" ");
+        text.append("HTTP/1.1 ").append(std::to_string(answer.status)).append(" ");
         text.append(reason.data(), reason.size()).append("\r\nDate: ").append(date());
         text.append("\r\nContent-Type: ").append(answer.content_type);
         // The end of the connection is the end of an answer with parts.

@@ -245,6 +245,10 @@ BOOST_AUTO_TEST_CASE(connections_last_as_long_as_the_client_wants)
     for (int i = 0; i < 2; ++i)
     {
         old_but_persistent.send("GET " + path + " HTTP/1.0\r\nConnection: keep-alive\r\n\r\n");
-        BOOST_TEST(old_but_persistent.receive().status == 200);
+        const http_answer answer = old_but_persistent.receive();
+        BOOST_TEST(answer.status == 200);
+        BOOST_TEST(answer.field("Connection").value_or("") == "keep-alive");
+        // The version is that of the server.
+        BOOST_TEST(answer.head.starts_with("HTTP/1.1 "));
     }
 }
