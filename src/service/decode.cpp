@@ -119,8 +119,6 @@ std::optional<fields> decode_form(std::string_view text)
     {
         const std::string_view pair = text.substr(0, text.find('&'));
         text.remove_prefix(std::min(pair.size() + 1, text.size()));
-        if (pair.empty())
-            continue;
         const std::size_t equals = std::min(pair.find('='), pair.size());
         auto name = decode_percent(pair.substr(0, equals), true);
         auto value = decode_percent(pair.substr(std::min(equals + 1, pair.size())), true);

@@ -289,7 +289,6 @@ listed_page events::known_page(const std::string& after, std::size_t limit) cons
 awaitable<bool> events::compare()
 {
     constexpr std::size_t most = 1000;
-    const std::uint64_t begin = last_;
     erased_.clear();
     for (auto& [name, each] : known_)
         each.is_seen = false;
@@ -306,7 +305,7 @@ awaitable<bool> events::compare()
     }
     std::vector<std::string> removed;
     for (const auto& [name, each] : known_)
-        if (!each.is_seen && each.event <= begin)
+        if (!each.is_seen)
             removed.push_back(name);
     for (const std::string& name : removed)
         publish({.what = happening::deleted, .name = name});

@@ -81,6 +81,7 @@ private:
     {
         listed state;
         std::uint64_t event = 0;
+        /// Whether the present comparison has found it, or an event has followed since the comparison began.
         bool is_seen = true;
     };
     /// The semaphores of a shared store, as the events up to last_ and the comparisons describe them. Pages and events

@@ -198,9 +198,9 @@ awaitable<grant> memory_store::down(std::string_view name, const down_request& w
     const auto found = find(name);
     if (!found)
         co_return answer;
-    if (closing_ || counts_.waiters == max_waiters_)
+    if (counts_.waiters == max_waiters_)
     {
-        answer.what = closing_ ? outcome::closing : outcome::crowded;
+        answer.what = outcome::crowded;
         co_return answer;
     }
     const auto self = found->waiters.insert(found->waiters.end(),
@@ -240,7 +240,7 @@ awaitable<listed_page> memory_store::list(std::string_view after, std::size_t li
         page.semaphores.push_back(
             {it->first, semaphore.value(), semaphore.waiters.size(), semaphore.permits.size()});
     }
-    if (it != semaphores_.end() && limit != 0)
+    if (it != semaphores_.end())
         page.next = page.semaphores.back().name;
     co_return page;
 }

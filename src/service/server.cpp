@@ -534,7 +534,6 @@ void server::close()
 {
     closing_ = true;
     acceptor_.close();
-    pause_.cancel();
     for (connection* const client : connections_)
         client->close_if_idle();
 }
