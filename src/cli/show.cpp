@@ -58,8 +58,8 @@ asio::awaitable<Result> ask(redis::session& session, const object_name& object, 
     case object_kind::shared_mutex:
         return ask_one<Result, redis::shared_mutex>(session, operation, object.name);
     case object_kind::semaphore:
-        return ask_one<Result, redis::async_semaphore>(
-            session, operation, object.name, 1, redis::semaphore_options().adopt_capacity(true));
+        // Neither operation uses the capacity.
+        return ask_one<Result, redis::async_semaphore>(session, operation, object.name, 1);
     case object_kind::monitor:
         return ask_one<Result, redis::monitor<any_state>>(session, operation, object.name);
     default:
