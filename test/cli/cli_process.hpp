@@ -13,6 +13,7 @@
 #include <stdexcept>
 #include <string>
 #include <support/undisturbed_url.hpp>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -129,6 +130,13 @@ public:
         while (::read(output_, &c, 1) == 1)
             result += c;
         return result;
+    }
+
+    /// Whether the output is a pipe that accepts no more bytes.
+    [[nodiscard]] bool has_full_output() const
+    {
+        int size = 0;
+        return ::ioctl(output_, FIONREAD, &size) == 0 && size == ::fcntl(output_, F_GETPIPE_SZ);
     }
 
     /// From now on, nobody reads the output.

@@ -10,6 +10,8 @@
 #include <boost/json/value.hpp>
 #include <boost/test/unit_test.hpp>
 #include <csignal>
+#include <cstddef>
+#include <sstream>
 #include <string>
 #include <support/lock_client.hpp>
 #include <support/lock_view.hpp>
@@ -21,6 +23,7 @@
 namespace {
 
 namespace json = boost::json;
+using turnstile::test::cli_process;
 using turnstile::test::cli_result;
 using turnstile::test::lock_client;
 using turnstile::test::lock_view;
@@ -80,6 +83,33 @@ BOOST_AUTO_TEST_CASE(show_lists_the_holder_and_the_waiters)
                                 token + "\nholder  token " + token + "  exclusive  held for "));
     BOOST_TEST(text.find("  first\nwaiter  exclusive  waiting for ") != std::string::npos, text);
     BOOST_TEST(text.ends_with("  second\n"), text);
+}
+
+BOOST_AUTO_TEST_CASE(show_marks_killed_holders_and_waiters)
+{
+    const redis_server server;
+    const lock_view lock(server, "a");
+    cli_process holder(server.url(), {"run", "a", "--", "sh", "-c", "echo started; sleep 1000"});
+    BOOST_TEST(holder.line() == "started");
+    cli_process waiter(server.url(), {"run", "a", "--", "true"});
+    BOOST_TEST(until([&] { return lock.queued() == 1; }));
+    std::string text = cli_result(server.url(), {"show", "a"}).output;
+    BOOST_TEST(text.find("disconnected") == std::string::npos, text);
+    for (cli_process* const each : {&holder, &waiter})
+    {
+        each->signal(SIGKILL);
+        BOOST_TEST(each->exit_status() == -SIGKILL);
+    }
+    const auto ends = [&](std::size_t line)
+    {
+        std::istringstream lines(cli_result(server.url(), {"show", "a"}).output);
+        std::string found;
+        for (std::size_t i = 0; i <= line; ++i)
+            std::getline(lines, found);
+        return found.ends_with("  disconnected");
+    };
+    BOOST_TEST(until([&] { return ends(1) && ends(2); }));
+    BOOST_TEST(!shown(server, {"a"}).at("holders").at(0).at("connected").as_bool());
 }
 
 BOOST_AUTO_TEST_CASE(show_knows_each_kind)

@@ -76,6 +76,16 @@ bool is_alive(const std::string& pid)
     return !text.empty() && text.find(") Z ") == std::string::npos;
 }
 
+/// Whether a process has not handled a signal yet.
+bool is_pending(int signal, pid_t pid)
+{
+    std::ifstream status("/proc/" + std::to_string(pid) + "/status");
+    for (std::string line; std::getline(status, line);)
+        if (line.starts_with("ShdPnd:"))
+            return (std::stoull(line.substr(7), nullptr, 16) >> (signal - 1) & 1U) != 0;
+    return false;
+}
+
 }  // namespace
 
 // --- the program --------------------------------------------------------------------------------
@@ -111,6 +121,17 @@ BOOST_AUTO_TEST_CASE(the_exit_status_is_that_of_the_program)
     BOOST_TEST(status_of({"true"}) == 0);
     BOOST_TEST(status_of({"false"}) == 1);
     BOOST_TEST(status_of({"sh", "-c", "kill -9 $$"}) == 128 + SIGKILL);
+    // These signals end turnstile, too, so that a script stops.
+    for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT})
+        BOOST_TEST(status_of({"sh", "-c",
+                              "ulimit -c 0; kill -" + std::to_string(signal) + " $$"}) == -signal);
+    BOOST_TEST(status_of({"sh", "-c", "kill -USR1 $$"}) == 128 + SIGUSR1);
+    // The program does not inherit that turnstile itself ignores this signal.
+    std::signal(SIGPIPE, SIG_DFL);
+    BOOST_TEST(status_of({"sh", "-c", "kill -PIPE $$"}) == 128 + SIGPIPE);
+    std::signal(SIGPIPE, SIG_IGN);
+    BOOST_TEST(status_of({"sh", "-c", "kill -PIPE $$"}) == 0);
+    std::signal(SIGPIPE, SIG_DFL);
     BOOST_TEST(status_of({"/etc/passwd"}) == 126);
     BOOST_TEST(status_of({"/no/such/program"}) == 127);
 }
@@ -264,6 +285,26 @@ BOOST_AUTO_TEST_CASE(a_signal_ends_a_release_that_is_not_confirmed)
     server.resume();
 }
 
+BOOST_AUTO_TEST_CASE(a_signal_does_not_end_a_release_that_is_confirmed_soon)
+{
+    const redis_server server;
+    const folder files;
+    // A slow machine may need more than two seconds for the release.
+    BOOST_TEST(until(
+        [&]
+        {
+            cli_process run(server.url(), shell("echo $$; " + files.wait() + "; exit 7"));
+            const std::string program = run.line();
+            server.pause();
+            files.end();
+            BOOST_TEST(until([&] { return !is_alive(program); }));
+            run.signal(SIGTERM);
+            BOOST_TEST(until([&] { return !is_pending(SIGTERM, run.pid()); }));
+            server.resume();
+            return run.exit_status() == 7;
+        }));
+}
+
 BOOST_AUTO_TEST_CASE(a_signal_that_comes_with_the_end_of_the_program_leaves_time_for_the_release)
 {
     const redis_server server;
@@ -301,6 +342,21 @@ BOOST_AUTO_TEST_CASE(ignored_signals_stay_ignored)
     BOOST_TEST(run.exit_status() == 0);
 }
 
+BOOST_AUTO_TEST_CASE(turnstile_may_be_started_with_ignored_signals_that_it_needs)
+{
+    const redis_server server;
+    std::signal(SIGCHLD, SIG_IGN);
+    cli_process run(server.url(), shell("exit 7"));
+    std::signal(SIGCHLD, SIG_DFL);
+    BOOST_TEST(run.exit_status() == 7);
+    // The program does not ignore the signal, and it ends turnstile, too.
+    std::signal(SIGHUP, SIG_IGN);
+    cli_process other(server.url(), {"run", "job", "--", "env", "--default-signal=HUP", "sh", "-c",
+                                     "kill -HUP $$"});
+    std::signal(SIGHUP, SIG_DFL);
+    BOOST_TEST(other.exit_status() == -SIGHUP);
+}
+
 // --- lost locks ---------------------------------------------------------------------------------
 
 /// Takes the lock "job" from all its holders.
@@ -324,6 +380,20 @@ BOOST_AUTO_TEST_CASE(a_program_is_terminated_when_the_lock_is_lost)
                output);
     BOOST_TEST(output.find("term\n") != std::string::npos, output);
     BOOST_TEST(output.find("lost while") == std::string::npos, output);
+    BOOST_TEST(run.exit_status() == 123);
+}
+
+BOOST_AUTO_TEST_CASE(a_loss_before_the_end_of_the_program_counts_although_it_is_noticed_later)
+{
+    const redis_server server;
+    const folder files;
+    cli_process run(server.url(), shell("echo $$; " + files.wait() + "; exit 7"));
+    const std::string program = run.line();
+    run.signal(SIGSTOP);
+    break_lock(server);
+    files.end();
+    BOOST_TEST(until([&] { return !is_alive(program); }));
+    run.signal(SIGCONT);
     BOOST_TEST(run.exit_status() == 123);
 }
 
@@ -355,6 +425,21 @@ BOOST_AUTO_TEST_CASE(a_program_is_terminated_although_nobody_reads_the_messages)
     BOOST_TEST(result == "term");
 }
 
+BOOST_AUTO_TEST_CASE(a_program_is_terminated_although_nobody_can_write_messages)
+{
+    const redis_server server;
+    const folder files;
+    const std::string result = files.file("result");
+    cli_process run(server.url(), shell("trap 'echo term > " + result + "; exit' TERM; yes & wait",
+                                        {"--kill-after", "1h"}));
+    BOOST_TEST(until([&] { return run.has_full_output(); }));
+    break_lock(server);
+    BOOST_TEST(run.exit_status() == 123);
+    std::string text;
+    std::ifstream(result) >> text;
+    BOOST_TEST(text == "term");
+}
+
 BOOST_AUTO_TEST_CASE(a_program_that_ignores_the_loss_is_killed)
 {
     const redis_server server;
@@ -365,6 +450,21 @@ BOOST_AUTO_TEST_CASE(a_program_that_ignores_the_loss_is_killed)
     break_lock(server);
     BOOST_TEST(run.exit_status() == 123);
     BOOST_TEST(!is_alive(program));
+}
+
+BOOST_AUTO_TEST_CASE(a_program_has_the_time_to_end_that_the_option_grants)
+{
+    const redis_server server;
+    // It needs longer than the five seconds that it has without the option.
+    cli_process run(
+        server.url(),
+        shell("trap 'sleep 6; echo cleaned; exit' TERM; sleep 1000 & echo started; wait",
+              {"--kill-after", "1h"}));
+    BOOST_TEST(run.line() == "started");
+    break_lock(server);
+    const std::string output = run.rest();
+    BOOST_TEST(output.find("cleaned\n") != std::string::npos, output);
+    BOOST_TEST(run.exit_status() == 123);
 }
 
 BOOST_AUTO_TEST_CASE(a_stopped_program_is_terminated_when_the_lock_is_lost)
@@ -432,20 +532,39 @@ BOOST_AUTO_TEST_CASE(wrong_options_are_refused_with_the_rule)
     };
     BOOST_TEST(refusal({"run", "job"}) == "-- PROGRAM is required");
     BOOST_TEST(refusal({"run"}) == "NAME is required");
-    BOOST_TEST(refusal({"run", "job", "--timeout", "5", "--", "true"}) ==
-               "--timeout: '5' is not a whole number up to 1000000 with a unit: ms, s, min or h");
-    BOOST_TEST(refusal({"run", "job", "--timeout", "-1s", "--", "true"}) ==
-               "--timeout: '-1s' is not a whole number up to 1000000 with a unit: ms, s, min or h");
-    BOOST_TEST(refusal({"run", "job", "--capacity", "0x4", "--", "true"}) ==
-               "--capacity: '0x4' is not a whole number from 1 to 268435455");
+    for (const std::string option : {"--timeout", "--kill-after"})
+        for (const std::string wrong : {"5", "-1s", "1000001ms", "s", "", "1d", "1.5s", "1 s"})
+            BOOST_TEST(refusal({"run", "job", option, wrong, "--", "true"}) ==
+                       option + ": '" + wrong +
+                           "' is not a whole number up to 1000000 with a unit: ms, s, min or h");
+    for (const std::string wrong :
+         {"0x4", "4x", "", "0", "-1", "268435456", "99999999999999999999"})
+    {
+        const std::string rule = ": '" + wrong + "' is not a whole number from 1 to ";
+        BOOST_TEST(refusal({"run", "job", "--capacity", wrong, "--", "true"}) ==
+                   "--capacity" + rule + "268435455");
+        BOOST_TEST(refusal({"run", "job", "--capacity", "9", "--units", wrong, "--", "true"}) ==
+                   "--units" + rule + "268435455");
+    }
+    for (const std::string wrong : {"0", "-1", "1.5", "9223372036854775808"})
+        BOOST_TEST(refusal({"free", "job", "--token", wrong}) ==
+                   "--token: '" + wrong + "' is not a whole number from 1 to 9223372036854775807");
     BOOST_TEST(refusal({"run", "job", "--units", "2", "--", "true"}) ==
                "--units requires --capacity");
     BOOST_TEST(refusal({"run", "job", "--shared", "--capacity", "2", "--", "true"}) ==
                "--shared excludes --capacity");
+    BOOST_TEST(refusal({"run", "job", "--exclusive", "--capacity", "2", "--", "true"}) ==
+               "--exclusive excludes --capacity");
+    BOOST_TEST(refusal({"run", "job", "--shared", "--exclusive", "--", "true"}) ==
+               "--shared excludes --exclusive");
+    BOOST_TEST(refusal({}) == "A subcommand is required");
     BOOST_TEST(refusal({"run", "", "--", "true"}).find("name") != std::string::npos);
     BOOST_TEST(refusal({"free", "job"}).find("--token") != std::string::npos);
     BOOST_TEST(refusal({"show", "job", "--kind", "latch"}).find("latch") != std::string::npos);
     BOOST_TEST(refusal({"show", "job", "--", "true"}) == "show runs no program");
+    BOOST_TEST(refusal({"free", "job", "--all", "--", "true"}) == "free runs no program");
+    BOOST_TEST(refusal({"free", "job", "--all", "--token", "1"}).find("--token") !=
+               std::string::npos);
     BOOST_TEST(refusal({"show", "job", "--redis", "http://h"}).find("redis://") !=
                std::string::npos);
     BOOST_TEST(refusal({"show", "job", "--redis", ""}) == "--redis: must not be empty");
