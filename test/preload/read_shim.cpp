@@ -3,7 +3,7 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 
 // Preloaded into a server (LD_PRELOAD), it makes each read from the file $TURNSTILE_DAMAGED_FILE fail, except for those
-// at its beginning, as a damaged disk does.
+// at its beginning, and each fsync of it, as a damaged disk does.
 
 #include <cerrno>
 #include <cstdlib>
@@ -33,6 +33,15 @@ extern "C" ssize_t read(int file, void* data, std::size_t size)
         reinterpret_cast<ssize_t (*)(int, void*, std::size_t)>(::dlsym(RTLD_NEXT, "read"));
     if (!is_damaged(file))
         return real(file, data, size);
+    errno = EIO;
+    return -1;
+}
+
+extern "C" int fsync(int file)
+{
+    static auto* const real = reinterpret_cast<int (*)(int)>(::dlsym(RTLD_NEXT, "fsync"));
+    if (!is_damaged(file))
+        return real(file);
     errno = EIO;
     return -1;
 }

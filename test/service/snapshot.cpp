@@ -4,15 +4,20 @@
 
 // The option --snapshot: the memory of a restarted server, and the files that it refuses.
 
+#include "crowd.hpp"
 #include "http_client.hpp"
 #include "server_process.hpp"
 #include "snapshot_place.hpp"
 
+#include <array>
 #include <atomic>
+#include <boost/crc.hpp>
 #include <boost/test/unit_test.hpp>
 #include <csignal>
 #include <cstdint>
+#include <cstdio>
 #include <filesystem>
+#include <iterator>
 #include <list>
 #include <string>
 #include <sys/resource.h>
@@ -20,6 +25,7 @@
 #include <vector>
 
 using turnstile::test::ask;
+using turnstile::test::crowd;
 using turnstile::test::http_answer;
 using turnstile::test::http_client;
 using turnstile::test::request_text;
@@ -59,11 +65,50 @@ std::string member(const std::string& json, const std::string& name)
     return text.front() == '"' ? text.substr(1, text.size() - 2) : text;
 }
 
+/// A line of a snapshot.
+std::string line_of(const std::string& content)
+{
+    boost::crc_32_type sum;
+    sum.process_bytes(content.data(), content.size());
+    std::array<char, 16> start{};
+    std::snprintf(start.data(), start.size(), "%08x ", sum.checksum());
+    return start.data() + content + '\n';
+}
+
+/// The snapshot @p file with a larger number after the name at the position @p found.
+std::string with_more(const std::string& file, std::size_t found, std::int64_t more)
+{
+    const std::size_t begin = file.rfind('\n', found) + 1;
+    const std::size_t end = file.find('\n', found);
+    const std::size_t number = file.find(':', found) + 1;
+    const std::size_t rest = file.find_first_of(",}", number);
+    const std::int64_t changed = std::stoll(file.substr(number)) + more;
+    const std::size_t content = begin + 9;
+    return file.substr(0, begin) +
+           line_of(file.substr(content, number - content) + std::to_string(changed) +
+                   file.substr(rest, end - rest)) +
+           file.substr(end + 1);
+}
+
+/// Makes a snapshot of the semaphore "a" with one unit and a permit for 600 seconds, as a server that starts writes it.
+void keep_permit(const snapshot_place& where)
+{
+    {
+        remembering_server server(where);
+        server.post("/semaphore", R"({"name":"a","value":2})");
+        server.post("/semaphore/down", R"({"name":"a","lease":600})");
+        server.kill();
+    }
+    remembering_server(where).kill();
+}
+
 /// The error of a server that does not start.
 std::string refusal(const snapshot_place& where)
 {
     std::filesystem::remove(where.log());
-    BOOST_CHECK_THROW(remembering_server{where}, std::runtime_error);
+    BOOST_CHECK_EXCEPTION(remembering_server{where}, std::runtime_error,
+                          [](const std::runtime_error& error)
+                          { return std::string(error.what()).ends_with("exit status 1"); });
     return where.read("log");
 }
 
@@ -211,6 +256,113 @@ BOOST_AUTO_TEST_CASE(lease_continues_while_no_server_runs)
     BOOST_TEST(member(server.list(), "permits") == "0");
 }
 
+BOOST_AUTO_TEST_CASE(unit_that_a_client_has_not_received_survives_a_kill)
+{
+    const snapshot_place where;
+    for (int i = 0; i < 5; ++i)
+    {
+        remembering_server server(where);
+        server.post("/semaphore", R"({"name":"a","value":1})");
+        BOOST_TEST(server.text("/semaphore/down", R"({"name":"a"})") ==
+                   R"({"name":"a","value":0})");
+        http_client up(server.address());
+        {
+            http_client leaver(server.address());
+            leaver.send(request_text("POST", "/semaphore/down", R"({"name":"a","wait":600})"));
+            while (member(server.list(), "waiters") != "1")
+                std::this_thread::yield();
+            // When the stopped server continues, it finds first the unit and then the end of the connection.
+            server.signal(SIGSTOP);
+            up.send(request_text("POST", "/semaphore/up", R"({"name":"a"})"));
+        }
+        server.signal(SIGCONT);
+        BOOST_TEST(up.receive().status == 200);
+        while (member(server.list(), "value") != "1")
+            std::this_thread::yield();
+        server.kill();
+    }
+    const remembering_server server(where);
+    BOOST_TEST(member(server.list(), "value") == "1");
+}
+
+BOOST_AUTO_TEST_CASE(unit_that_returns_after_the_deletion_of_its_semaphore_is_not_stored)
+{
+    const snapshot_place where;
+    for (int i = 0; i < 3; ++i)
+    {
+        remembering_server server(where);
+        server.post("/semaphore", R"({"name":"a","value":1})");
+        server.post("/semaphore/down", R"({"name":"a"})");
+        const crowd others(server.address());
+        http_client up(server.address());
+        http_client deleter(server.address());
+        {
+            http_client leaver(server.address());
+            leaver.send(request_text("POST", "/semaphore/down", R"({"name":"a","wait":600})"));
+            while (member(server.list(), "waiters") != "1")
+                std::this_thread::yield();
+            // When the stopped server continues, it finds first the unit, and grants it. Then it finds the deletion and
+            // the end of the connection.
+            server.signal(SIGSTOP);
+            up.send(request_text("POST", "/semaphore/up", R"({"name":"a"})"));
+            others.send();
+            deleter.send(request_text("DELETE", "/semaphore/a"));
+        }
+        server.signal(SIGCONT);
+        BOOST_TEST(deleter.receive().status == 200);
+        while (ask(server.address(), "GET", "/metrics").body.find("\nturnstile_waiters 0\n") ==
+               std::string::npos)
+            std::this_thread::yield();
+        server.kill();
+    }
+    BOOST_TEST(remembering_server(where).list() == R"({"semaphores":[],"next":null})");
+}
+
+BOOST_AUTO_TEST_CASE(restored_permit_keeps_its_time_but_lasts_no_longer_than_its_lease)
+{
+    const snapshot_place where;
+    keep_permit(where);
+    const auto until = [&] { return std::stoll(member(where.read("state"), "until")); };
+    const auto rest = [&](const server_process& server)
+    {
+        const auto detail = ask(server.address(), "GET", "/semaphore/detail/a");
+        return std::stoll(member(detail.body, "rest_ms"));
+    };
+    // As if the permit had been granted five minutes ago.
+    const long long first = until();
+    const std::string file = where.read("state");
+    where.write(with_more(file, file.find("\"until\":"), -300'000));
+    for (int restarts = 0; restarts < 2; ++restarts)
+    {
+        remembering_server server(where);
+        BOOST_TEST(rest(server) <= 300'000);
+        BOOST_TEST(until() < first - 200'000);
+        server.kill();
+    }
+    // As if the clock had been set back by a year.
+    where.write(with_more(file, file.find("\"until\":"), 31'536'000'000));
+    const remembering_server server(where);
+    BOOST_TEST(rest(server) <= 600'000);
+}
+
+BOOST_AUTO_TEST_CASE(tokens_rise_although_the_clock_was_set_back)
+{
+    const snapshot_place where;
+    keep_permit(where);
+    const std::string file = where.read("state");
+    constexpr std::int64_t year = 31'536'000'000'000;
+    // The last token, and that of a permit.
+    for (const std::size_t each : {file.find("\"token\":"), file.rfind("\"token\":")})
+    {
+        const std::string changed = with_more(file, each, year);
+        where.write(changed);
+        const remembering_server server(where);
+        const std::string granted = server.text("/semaphore/down", R"({"name":"a","lease":600})");
+        BOOST_TEST(std::stoll(member(granted, "token")) >
+                   std::stoll(member(changed.substr(each), "token")));
+    }
+}
+
 BOOST_AUTO_TEST_CASE(incomplete_last_line_is_ignored)
 {
     const snapshot_place where;
@@ -265,6 +417,10 @@ BOOST_AUTO_TEST_CASE(damaged_file_is_refused)
     refused("", "it is damaged: it has 0 of at least 1 lines");
     refused(whole.substr(first + 1), "line 1 is damaged: it is not a snapshot of version 1");
     refused("\n" + whole, "line 1 is damaged: its checksum does not match");
+    refused(with_more(whole, whole.find("\"turnstile\":"), 1),
+            "line 1 is damaged: it is not a snapshot of version 1");
+    refused(whole + line_of("[]"), "line 4 is damaged: it is not a JSON object");
+    refused(whole + line_of(R"({"value":1})"), "line 4 is damaged: it names no semaphore");
 
     where.write(whole);
     const remembering_server server(where);
@@ -294,6 +450,19 @@ BOOST_AUTO_TEST_CASE(file_that_cannot_be_read_to_its_end_is_refused)
     BOOST_TEST((where.read("state") == whole));
 }
 
+BOOST_AUTO_TEST_CASE(stopped_server_fails_if_its_file_may_not_be_on_the_disk)
+{
+    const snapshot_place where;
+    server_process server(where.arguments(),
+                          {std::string("LD_PRELOAD=") + TURNSTILE_READ_SHIM,
+                           "TURNSTILE_DAMAGED_FILE=" + where.snapshot()},
+                          where.log());
+    server.signal(SIGTERM);
+    BOOST_TEST(server.exit_status() == 1);
+    BOOST_TEST(where.read("log").find("state\": cannot write it to the disk: Input/output error") !=
+               std::string::npos);
+}
+
 BOOST_AUTO_TEST_CASE(file_has_one_server)
 {
     const snapshot_place where;
@@ -319,11 +488,34 @@ BOOST_AUTO_TEST_CASE(link_to_a_snapshot_is_the_same_file)
     BOOST_TEST(member(server.list(), "value") == "1");
 }
 
+BOOST_AUTO_TEST_CASE(file_that_cannot_be_opened_is_refused)
+{
+    const snapshot_place where;
+    std::filesystem::create_symlink("state", where.snapshot());
+    BOOST_TEST(refusal(where).find("state\": cannot read it: Too many levels") !=
+               std::string::npos);
+    BOOST_TEST(std::filesystem::is_symlink(where.snapshot()));
+}
+
 BOOST_AUTO_TEST_CASE(file_that_cannot_be_written_is_refused)
 {
     const snapshot_place where;
     std::filesystem::create_directory(where.snapshot() + ".new");
     BOOST_TEST(refusal(where).find("state\": cannot open ") != std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(file_that_may_not_be_on_the_disk_is_refused)
+{
+    const snapshot_place where;
+    remembering_server(where).kill();
+    const std::string whole = where.read("state");
+    BOOST_CHECK_THROW(server_process(where.arguments(),
+                                     {std::string("LD_PRELOAD=") + TURNSTILE_READ_SHIM,
+                                      "TURNSTILE_DAMAGED_FILE=" + where.snapshot() + ".new"},
+                                     where.log()),
+                      std::runtime_error);
+    BOOST_TEST(where.read("log").find("state.new\": Input/output error") != std::string::npos);
+    BOOST_TEST(where.read("state") == whole);
 }
 
 BOOST_AUTO_TEST_CASE(incomplete_new_file_is_removed)
@@ -361,7 +553,8 @@ BOOST_AUTO_TEST_CASE(new_file_is_neither_a_link_nor_readable_by_others)
             fs::rename(other, temporary);
         const server_process server(where.arguments());
         BOOST_TEST(fs::is_regular_file(fs::symlink_status(where.snapshot())));
-        BOOST_TEST(static_cast<int>(fs::status(where.snapshot()).permissions()) == 0600);
+        for (const std::string& file : {where.snapshot(), where.snapshot() + ".lock"})
+            BOOST_TEST(static_cast<int>(fs::status(file).permissions()) == 0600);
         BOOST_TEST(where.read("other") == (is_link ? "text" : ""));
     }
 }
@@ -437,14 +630,27 @@ BOOST_AUTO_TEST_CASE(long_history_is_replaced_as_soon_as_that_is_possible)
             limit.rlim_cur = soft;
             BOOST_TEST_REQUIRE(::prlimit(server.pid(), RLIMIT_NOFILE, &limit, nullptr) == 0);
         };
+        const auto descriptors = [&]
+        {
+            const std::filesystem::directory_iterator all("/proc/" + std::to_string(server.pid()) +
+                                                          "/fd");
+            return std::distance(begin(all), end(all));
+        };
+        const auto open_before = descriptors();
         // The new file cannot be opened.
         set_descriptor_limit(3);
         make_history();
         BOOST_TEST(where.read("state").size() > 20'000'000U);
-        BOOST_TEST(where.read("log").find("state.new\": ") != std::string::npos);
+        // The server does not try again at each change.
+        const std::string log = where.read("log");
+        BOOST_TEST(log.find("state.new\": ") != std::string::npos);
+        BOOST_TEST(log.find("state.new\": ") == log.rfind("state.new\": "));
         set_descriptor_limit(100);
         make_history();
+        // It has replaced the history once, and continues the new one.
         BOOST_TEST(where.read("state").size() < 16'000'000U);
+        BOOST_TEST(where.read("state").size() > 1'000'000U);
+        BOOST_TEST(descriptors() == open_before);
         server.kill();
     }
     remembering_server server(where);
@@ -452,6 +658,29 @@ BOOST_AUTO_TEST_CASE(long_history_is_replaced_as_soon_as_that_is_possible)
     server.signal(SIGTERM);
     BOOST_TEST(server.exit_status() == 0);
     BOOST_TEST(where.read("state").size() < 5000U);
+}
+
+BOOST_AUTO_TEST_CASE(history_may_have_four_times_the_size_of_the_state)
+{
+    const snapshot_place where;
+    const auto name = [](int number) { return std::string(4000, 'x') + std::to_string(number); };
+    {
+        remembering_server server(where);
+        for (int i = 0; i < 1200; ++i)
+            server.post("/semaphore", R"({"name":")" + name(i) + R"(","value":1})");
+        server.kill();
+    }
+    // The next server writes the state, almost five million bytes.
+    const remembering_server server(where);
+    const std::size_t state = std::filesystem::file_size(where.snapshot());
+    BOOST_TEST(state > 4'500'000U);
+    http_client client(server.address());
+    for (int i = 0; i < 4400; ++i)
+    {
+        client.send(request_text("POST", "/semaphore/up", R"({"name":")" + name(i % 1200) + "\"}"));
+        BOOST_TEST_REQUIRE(client.receive().status == 200);
+    }
+    BOOST_TEST(std::filesystem::file_size(where.snapshot()) > state + 17'000'000U);
 }
 
 BOOST_AUTO_TEST_CASE(removal_that_makes_the_server_replace_its_history_is_kept)
