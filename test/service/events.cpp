@@ -132,6 +132,24 @@ BOOST_AUTO_TEST_CASE(a_large_state_has_pages)
     BOOST_TEST(next == 1250);
 }
 
+BOOST_AUTO_TEST_CASE(long_names_make_short_pages_of_the_state)
+{
+    const server_process server;
+    std::string name;
+    for (int i = 0; i < 4000; ++i)
+        name += "\\u0001";
+    for (int i = 10; i < 30; ++i)
+        BOOST_TEST(ask(server.address(), "POST", "/semaphore",
+                       "{\"name\":\"" + name + std::to_string(i) + "\",\"value\":1}")
+                       .status == 200);
+    event_stream stream(server.address());
+    // Each semaphore has 24 KB, and a page ends when it has 64 KiB.
+    const auto pages = stream.skip_state();
+    BOOST_TEST(pages.size() == 7U);
+    for (const std::string& page : pages)
+        BOOST_TEST(page.size() < 96U * 1024);
+}
+
 BOOST_AUTO_TEST_CASE(a_reader_that_hangs_up_is_forgotten)
 {
     const server_process server;
@@ -153,6 +171,25 @@ BOOST_AUTO_TEST_CASE(stream_ends_with_the_sending_side_of_its_reader)
     stream.skip_state();
     stream.client().end_sending();
     BOOST_TEST(stream.client().ends());
+}
+
+BOOST_AUTO_TEST_CASE(stream_ends_if_its_reader_sends_too_much)
+{
+    const server_process server({"--max-header", "1024", "--max-body", "1024"});
+    event_stream stream(server.address());
+    stream.skip_state();
+    stream.client().send(std::string(2049, 'x'));
+    stream.client().ends();
+    // A client that has waited in vain is still connected.
+    BOOST_TEST(stream.client().has_ended());
+}
+
+BOOST_AUTO_TEST_CASE(stream_without_events_has_comments)
+{
+    const server_process server;
+    event_stream stream(server.address());
+    stream.skip_state();
+    BOOST_TEST(stream.client().receive_until("\n\n") == ":\n\n");
 }
 
 BOOST_AUTO_TEST_CASE(surplus_readers_are_refused)

@@ -461,7 +461,7 @@ BOOST_AUTO_TEST_CASE(all_readers_receive_the_changes_since_the_last_comparison)
     }
 }
 
-BOOST_AUTO_TEST_CASE(deletion_during_a_comparison_is_reported_once)
+BOOST_AUTO_TEST_CASE(changes_during_a_comparison_are_reported_once)
 {
     observed_scene all;
     // Redis describes 50 semaphores at a time, so a comparison takes several round trips.
@@ -469,13 +469,27 @@ BOOST_AUTO_TEST_CASE(deletion_during_a_comparison_is_reported_once)
         all.change("", std::to_string(i), ",\"value\":1");
     event_stream reader(all.observed());
     reader.skip_state();
+    // All readers share the comparisons.
+    event_stream second(all.observed());
+    second.skip_state();
     all.delay_redis(100ms);
     std::map<std::string, std::string> expected;
-    for (int i = 100; i < 115; ++i)
+    const auto change = [&](const std::string& method, const std::string& target,
+                            const std::string& name, const std::string& kind)
+    {
+        const std::string body =
+            method == "POST" ? R"({"name":")" + name + R"(","value":1})" : std::string();
+        BOOST_TEST(ask(all.observed(), method, "/semaphore" + target, body).status == 200);
+        expected[name] = kind + ' ';
+    };
+    for (int i = 100; i < 108; ++i)
     {
         const std::string name = std::to_string(i);
-        BOOST_TEST(ask(all.observed(), "DELETE", "/semaphore/" + name).status == 200);
-        expected[name] = "deleted ";
+        change("DELETE", '/' + name, name, "deleted");
+        change("POST", "", 'a' + name, "created");
+        change("POST", "", '0' + name, "created");
+        change("POST", "/up", std::to_string(i + 100), "value");
+        change("POST", "/up", std::to_string(i + 300), "value");
     }
     all.change("", "z", ",\"value\":1");
     std::map<std::string, std::string> found;
@@ -567,6 +581,47 @@ BOOST_AUTO_TEST_CASE(stopping_server_answers_its_waiters_and_the_others_continue
     BOOST_TEST(all.servers[0]->exit_status() == 0);
     up(control, 1);
     BOOST_TEST(other.receive().status == 200);
+}
+
+BOOST_AUTO_TEST_CASE(stopping_server_answers_a_request_that_it_has_begun_to_read)
+{
+    const scene all(1);
+    create_empty(all.at(0));
+    const std::string request =
+        request_text("POST", "/semaphore/down", R"({"name":"a","wait":3600})");
+    http_client client(all.at(0));
+    client.send(request.substr(0, 1));
+    // The server has read that byte before it answers a later request, and it closes idle connections when it has
+    // received the signal.
+    http_client idle(all.at(0));
+    BOOST_TEST(listed(idle, "value") == 0);
+    all.servers[0]->signal(SIGTERM);
+    BOOST_TEST(idle.ends());
+    client.send(request.substr(1));
+    const http_answer answer = client.receive();
+    BOOST_TEST(answer.status == 503);
+    BOOST_TEST(answer.body == "server is shutting down");
+    BOOST_TEST(all.servers[0]->exit_status() == 0);
+}
+
+BOOST_AUTO_TEST_CASE(surplus_waiters_are_refused_and_withdrawn_ones_are_counted)
+{
+    const redis_server redis;
+    const server_process server({"--max-waiters", "1", "--request-timeout", "600", "--idle-timeout",
+                                 "3600", "--redis", undisturbed_url(redis.url())});
+    create_empty(server.address());
+    http_client control(server.address());
+    http_client waiter(server.address());
+    const std::string wait = R"({"name":"a","wait":3600})";
+    wait_for_unit(waiter, control, 1);
+    const http_answer surplus = ask(server.address(), "POST", "/semaphore/down", wait);
+    BOOST_TEST(surplus.status == 503);
+    BOOST_TEST(surplus.body == "too many clients are waiting");
+    BOOST_TEST(ask(server.address(), "DELETE", "/semaphore/a").status == 200);
+    BOOST_TEST(waiter.receive().status == 404);
+    const std::string metrics = ask(server.address(), "GET", "/metrics").body;
+    for (const std::string line : {"waiters 0\n", "withdrawn_total 1\n", "undone_total 0\n"})
+        BOOST_TEST(metrics.find("\nturnstile_" + line) != std::string::npos, metrics);
 }
 
 BOOST_AUTO_TEST_CASE(wrong_options_are_refused)
