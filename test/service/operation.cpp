@@ -119,41 +119,41 @@ BOOST_AUTO_TEST_CASE(each_route_needs_its_role)
     const std::vector<std::string> clients{"", bearer("reader"), bearer("user"), bearer("admin")};
     enum : std::size_t
     {
-        nobody,
-        read,
-        use,
-        admin,
+        anybody,
+        reader,
+        user,
+        administrator,
     };
     for (const auto& [needed, method, target] :
          std::vector<std::tuple<std::size_t, std::string, std::string>>{
-             {admin, "POST", "/semaphore"},
-             {admin, "DELETE", "/semaphore/a"},
-             {admin, "POST", "/semaphore/free"},
-             {use, "POST", "/semaphore/up"},
-             {use, "POST", "/semaphore/down"},
-             {use, "POST", "/semaphore/renew"},
-             {use, "POST", "/semaphore/notify"},
-             {read, "GET", "/semaphore"},
-             {read, "GET", "/semaphore/value/a"},
-             {read, "GET", "/semaphore/detail/a"},
-             {read, "GET", "/events"},
-             {read, "GET", "/metrics"},
-             {nobody, "GET", "/"},
-             {nobody, "GET", "/page.css"},
-             {nobody, "GET", "/page.js"},
-             {nobody, "GET", "/icon.svg"},
-             {nobody, "GET", "/openapi.json"},
-             {nobody, "GET", "/healthz"},
-             {nobody, "GET", "/readyz"}})
-        for (std::size_t role = nobody; role <= admin; ++role)
+             {administrator, "POST", "/semaphore"},
+             {administrator, "DELETE", "/semaphore/a"},
+             {administrator, "POST", "/semaphore/free"},
+             {user, "POST", "/semaphore/up"},
+             {user, "POST", "/semaphore/down"},
+             {user, "POST", "/semaphore/renew"},
+             {user, "POST", "/semaphore/notify"},
+             {reader, "GET", "/semaphore"},
+             {reader, "GET", "/semaphore/value/a"},
+             {reader, "GET", "/semaphore/detail/a"},
+             {reader, "GET", "/events"},
+             {reader, "GET", "/metrics"},
+             {anybody, "GET", "/"},
+             {anybody, "GET", "/page.css"},
+             {anybody, "GET", "/page.js"},
+             {anybody, "GET", "/icon.svg"},
+             {anybody, "GET", "/openapi.json"},
+             {anybody, "GET", "/healthz"},
+             {anybody, "GET", "/readyz"}})
+        for (std::size_t role = anybody; role <= administrator; ++role)
         {
             http_client client(server.address());
             client.send(request_text(method, target, "", "", clients[role]));
             const auto answer = client.receive();
             BOOST_TEST_CONTEXT(method << ' ' << target << ' ' << clients[role])
             {
-                BOOST_TEST((answer.status == 401) == (role == nobody && needed != nobody));
-                BOOST_TEST((answer.status == 403) == (role != nobody && role < needed));
+                BOOST_TEST((answer.status == 401) == (role == anybody && needed != anybody));
+                BOOST_TEST((answer.status == 403) == (role != anybody && role < needed));
                 BOOST_TEST(answer.field("WWW-Authenticate").value_or("") ==
                            (role < needed ? "Bearer" : ""));
             }
