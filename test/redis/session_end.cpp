@@ -1,0 +1,174 @@
+// Copyright (c) 2026 The Turnstile authors
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+
+// Operations that start after their session was closed or destroyed.
+
+#include <boost/asio/io_context.hpp>
+#include <boost/test/data/test_case.hpp>
+#include <boost/test/unit_test.hpp>
+#include <chrono>
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <support/attempt.hpp>
+#include <support/lock_client.hpp>
+#include <support/redis_server.hpp>
+#include <support/start.hpp>
+#include <turnstile/redis/async_mutex.hpp>
+#include <turnstile/redis/async_semaphore.hpp>
+#include <turnstile/redis/condition.hpp>
+#include <turnstile/redis/error.hpp>
+#include <turnstile/redis/event.hpp>
+#include <turnstile/redis/job_queue.hpp>
+#include <turnstile/redis/latch.hpp>
+#include <turnstile/redis/semaphore_directory.hpp>
+#include <turnstile/redis/session.hpp>
+#include <utility>
+
+namespace {
+
+namespace asio = boost::asio;
+namespace data = boost::unit_test::data;
+using turnstile::redis::async_mutex;
+using turnstile::redis::async_semaphore;
+using turnstile::redis::condition;
+using turnstile::redis::event;
+using turnstile::redis::job_queue;
+using turnstile::redis::latch;
+using turnstile::redis::semaphore_answer;
+using turnstile::redis::semaphore_detail;
+using turnstile::redis::semaphore_directory;
+using turnstile::redis::semaphore_page;
+using turnstile::redis::session;
+using turnstile::redis::session_thread;
+using turnstile::test::attempt;
+using turnstile::test::drain;
+using turnstile::test::path;
+using turnstile::test::redis_server;
+using turnstile::test::undisturbed;
+using turnstile::test::until;
+
+/// A session with its objects, whose operations complete on the thread of the test.
+struct scene
+{
+    explicit scene(session_thread thread)
+        : own(std::make_unique<session>(context, undisturbed(server.url()), thread))
+    {
+    }
+
+    /// Performs an operation, and returns how it ended.
+    template <class T, class Make>
+    std::string outcome(attempt<T>& what, Make make)
+    {
+        turnstile::test::start(path::handler, context, what, make);
+        until(
+            [&]
+            {
+                drain(context);
+                return what.is_complete();
+            });
+        return what.state();
+    }
+
+    /// The same, without the result.
+    template <class T = void, class Make>
+    std::string outcome_of(Make make)
+    {
+        attempt<T> what;
+        return outcome(what, make);
+    }
+
+    /// Closes or destroys the session.
+    void end(bool closes)
+    {
+        if (closes)
+            BOOST_TEST(outcome_of([&] { return own->async_close(); }) == "done");
+        else
+            own.reset();
+        drain(context);
+    }
+
+    redis_server server;
+    asio::io_context context;
+    std::unique_ptr<session> own;
+    async_mutex mutex{*own, "a"};
+    condition changed{mutex, "changed"};
+    async_semaphore units{*own, "b", 3};
+    event gate{*own, "c"};
+    latch countdown{*own, "d", 2};
+    job_queue<std::string> jobs{*own, "e"};
+    semaphore_directory directory{*own, "f"};
+};
+
+const std::string closed = make_error_code(turnstile::redis::errc::session_closed).message();
+
+BOOST_DATA_TEST_CASE(operations_that_start_after_the_end_of_their_session_fail,
+                     data::make({true, false}) * data::make({true, false}), own_thread, closes)
+{
+    scene s(own_thread ? session_thread::own : session_thread::shared);
+    s.end(closes);
+    using guard = async_mutex::guard_type;
+    using permit = async_semaphore::permit_type;
+    BOOST_TEST(s.outcome_of<guard>([&] { return s.mutex.async_lock(); }) == closed);
+    BOOST_TEST(s.outcome_of<turnstile::redis::lock_status>(
+                   [&] { return s.mutex.async_inspect(); }) == closed);
+    BOOST_TEST(s.outcome_of<std::size_t>([&] { return s.mutex.async_break(); }) == closed);
+    BOOST_TEST(s.outcome_of([&] { return s.changed.async_notify_one(); }) == closed);
+    BOOST_TEST(s.outcome_of([&] { return s.changed.async_notify_all(); }) == closed);
+    BOOST_TEST(s.outcome_of<permit>([&] { return s.units.async_acquire(); }) == closed);
+    BOOST_TEST(s.outcome_of([&] { return s.units.async_take(); }) == closed);
+    BOOST_TEST(s.outcome_of([&] { return s.units.async_release(1); }) == closed);
+    BOOST_TEST(s.outcome_of<std::ptrdiff_t>([&] { return s.units.async_available(); }) == closed);
+    BOOST_TEST(s.outcome_of([&] { return s.gate.async_set(); }) == closed);
+    BOOST_TEST(s.outcome_of([&] { return s.gate.async_wait(); }) == closed);
+    BOOST_TEST(s.outcome_of([&] { return s.countdown.async_count_down(); }) == closed);
+    BOOST_TEST(s.outcome_of<turnstile::job_id>([&] { return s.jobs.async_push("job"); }) == closed);
+    BOOST_TEST(s.outcome_of<job_queue<std::string>::job_type>(
+                   [&] { return s.jobs.async_next(); }) == closed);
+    BOOST_TEST(s.outcome_of<turnstile::job_counts>([&] { return s.jobs.async_counts(); }) ==
+               closed);
+    BOOST_TEST(s.outcome_of<semaphore_answer>([&] { return s.directory.async_create("g", 1); }) ==
+               closed);
+    BOOST_TEST(s.outcome_of<semaphore_page>([&] { return s.directory.async_list("", 9); }) ==
+               closed);
+    BOOST_TEST(s.outcome_of<semaphore_detail>([&] { return s.directory.async_detail("g", 9); }) ==
+               closed);
+    if (closes)
+    {
+        BOOST_TEST(s.outcome_of([&] { return s.own->async_ready(); }) == closed);
+        BOOST_TEST(s.outcome_of([&] { return s.own->async_ping(); }) == closed);
+        BOOST_TEST(s.outcome_of([&] { return s.own->async_close(); }) == closed);
+    }
+    // Nothing reached the server.
+    BOOST_TEST(s.server.cli({"KEYS", "turnstile:{[0-9]*"}) == "");
+}
+
+BOOST_DATA_TEST_CASE(a_lock_is_lost_with_its_session,
+                     data::make({true, false}) * data::make({true, false}), own_thread, closes)
+{
+    scene s(own_thread ? session_thread::own : session_thread::shared);
+    attempt<async_mutex::guard_type> held;
+    BOOST_TEST(s.outcome(held, [&] { return s.mutex.async_lock(); }) == "done");
+    attempt<async_semaphore::permit_type> first;
+    attempt<async_semaphore::permit_type> second;
+    BOOST_TEST(s.outcome(first, [&] { return s.units.async_acquire(1); }) == "done");
+    BOOST_TEST(s.outcome(second, [&] { return s.units.async_acquire(2); }) == "done");
+    attempt<semaphore_answer> creation;
+    BOOST_TEST(s.outcome(creation, [&] { return s.directory.async_create("g", 1); }) == "done");
+    attempt<async_semaphore::permit_type> listed;
+    const auto found = s.directory.find("g");
+    BOOST_TEST(s.outcome(listed, [&] { return found->async_acquire(1); }) == "done");
+    auto both = std::move(first.value());
+    both.merge(std::move(second.value()));
+    s.end(closes);
+    BOOST_TEST(!held.value().valid());
+    BOOST_TEST(!both.valid());
+    BOOST_TEST(s.outcome_of([&] { return held.value().async_unlock(); }) == "lost");
+    BOOST_TEST(s.outcome_of([&] { return both.async_release(); }) == "lost");
+    const turnstile::redis::listed_permit_options terms(std::chrono::hours(1), "client");
+    BOOST_TEST(s.outcome_of<semaphore_answer>(
+                   [&] { return s.directory.async_keep("g", listed.value(), terms); }) == "lost");
+}
+
+}  // namespace
