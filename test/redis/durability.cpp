@@ -20,6 +20,7 @@
 #include <support/start.hpp>
 #include <support/tcp_proxy.hpp>
 #include <turnstile/redis/async_mutex.hpp>
+#include <turnstile/redis/condition.hpp>
 #include <turnstile/redis/error.hpp>
 #include <turnstile/redis/session.hpp>
 #include <turnstile/redis/shared_mutex.hpp>
@@ -106,6 +107,9 @@ BOOST_AUTO_TEST_CASE(a_grant_waits_for_a_replica_that_is_late)
     const deployment d;
     lock_client client(patient(d.master.url()));
     client.choose("a", mutex_options().durability(1, 60s));
+    // Makes the connection for acknowledgements, whose own writes the replica has.
+    BOOST_TEST(client.lock("a")->result() == "held");
+    BOOST_TEST(until([&] { return client.metrics().attempts == 0; }));
     d.replica.pause();
     const auto first = client.lock("a");
     BOOST_TEST(until([&] { return !lock_view(d.master, "a").owner().empty(); }));
@@ -269,6 +273,66 @@ BOOST_AUTO_TEST_CASE(a_server_without_information_about_its_replicas_fails_the_g
     BOOST_TEST(client.log().find(failure) != std::string::npos, client.log());
     BOOST_TEST(client.log().find(failure) == client.log().rfind(failure), client.log());
     BOOST_TEST(until([&] { return lock_view(server, "a").owner().empty(); }));
+}
+
+// Without that message, WAIT does not cover the grant.
+BOOST_AUTO_TEST_CASE(a_user_who_may_not_publish_the_message_before_wait_gets_no_grant)
+{
+    const deployment d;
+    d.master.run({"ACL", "SETUSER", "app", "on", ">secret", "~*", "&*", "+@all"});
+    config settings = patient(d.master.url());
+    settings.username = "app";
+    settings.password = "secret";
+    lock_client client(settings);
+    client.choose("a", mutex_options().durability(1, 60s));
+    const auto holder = client.lock("a");
+    BOOST_TEST(holder->result() == "held");
+    BOOST_TEST(holder->unlock() == error_code());
+    d.master.run({"ACL", "SETUSER", "app", "-publish"});
+    BOOST_TEST(client.lock("a")->result() == not_replicated);
+    const std::string failure = "cannot report what its replicas have acknowledged: NOPERM";
+    BOOST_TEST(client.log().find(failure) != std::string::npos, client.log());
+}
+
+BOOST_AUTO_TEST_CASE(an_acknowledgement_does_not_cover_a_grant_that_came_after_its_question)
+{
+    const deployment d;
+    config settings = patient(d.master.url());
+    settings.health_check = 4s;
+    lock_client client(settings);
+    client.choose("two", mutex_options().durability(2, 60s));
+    client.choose("one", mutex_options().durability(1, 60s));
+    // The question is whether two replicas have this grant. The answer comes after two seconds: one has it.
+    const auto two = client.lock("two");
+    BOOST_TEST(until([&] { return d.master.info("blocked_clients") == "1"; }));
+    BOOST_TEST(until([&] { return lock_view(d.replica, "two").number("fence") != 0U; }));
+    d.replica.pause();
+    const auto one = client.lock("one");
+    BOOST_TEST(never_within(3s, [&] { return one->is_complete(); }));
+    d.replica.resume();
+    BOOST_TEST(one->result() == "held");
+    two->cancel();
+    BOOST_TEST(two->result() == aborted);
+}
+
+BOOST_AUTO_TEST_CASE(a_cancelled_wait_on_a_condition_ends_when_the_replica_has_the_grant)
+{
+    const deployment d;
+    boost::asio::io_context context;
+    session owner(context, patient(d.master.url()));
+    async_mutex mutex(owner, "a", mutex_options().durability(1, 60s));
+    turnstile::redis::condition changed(mutex, "changed");
+    attempt<async_mutex::guard_type> lock;
+    start(path::handler, context, lock, [&] { return mutex.async_lock(); });
+    BOOST_TEST(run_until(context, [&] { return lock.is_complete(); }));
+    attempt<> wait;
+    start(path::handler, context, wait, [&] { return changed.async_wait(lock.value()); });
+    BOOST_TEST(run_until(context, [&] { return lock_view(d.master, "a").owner().empty(); }));
+    wait.cancel();
+    BOOST_TEST(run_until(context, [&] { return wait.is_complete(); }));
+    BOOST_TEST(wait.state() == "aborted");
+    BOOST_TEST(lock.value().valid());
+    BOOST_TEST(lock_view(d.replica, "a").number("fence") == lock.value().fencing_token());
 }
 
 BOOST_AUTO_TEST_CASE(the_log_distinguishes_the_connection_for_acknowledgements)
