@@ -97,7 +97,6 @@ void replica_watch::answered(const reply& answer)
 
 void replica_watch::close()
 {
-    questions_.clear();
     connection_.close({});
 }
 
