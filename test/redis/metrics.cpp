@@ -2,19 +2,30 @@
 // Distributed under the Boost Software License, Version 1.0.
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 
-// The durations that a session measures.
+// The durations that a session measures, and the rarer events that it counts.
 
 #include <boost/asio/io_context.hpp>
+#include <boost/asio/use_future.hpp>
 #include <boost/test/unit_test.hpp>
 #include <chrono>
+#include <condition_variable>
 #include <cstddef>
 #include <numeric>
+#include <string>
+#include <support/attempt.hpp>
 #include <support/driven_client.hpp>
 #include <support/lock_client.hpp>
+#include <support/lock_view.hpp>
+#include <support/packed_state.hpp>
+#include <support/reading_room.hpp>
 #include <support/redis_server.hpp>
+#include <support/start.hpp>
 #include <turnstile/redis/async_mutex.hpp>
+#include <turnstile/redis/condition.hpp>
+#include <turnstile/redis/error.hpp>
 #include <turnstile/redis/lease_clock.hpp>
 #include <turnstile/redis/metrics.hpp>
+#include <turnstile/redis/monitor.hpp>
 #include <utility>
 #include <vector>
 
@@ -23,13 +34,22 @@ namespace {
 using namespace std::chrono_literals;
 using turnstile::error_code;
 using turnstile::redis::async_mutex;
+using turnstile::redis::errc;
 using turnstile::redis::latency_histogram;
 using turnstile::redis::lease_clock;
 using turnstile::redis::session;
 using turnstile::redis::session_metrics;
 using turnstile::redis::session_thread;
+using turnstile::test::attempt;
+using turnstile::test::drain;
 using turnstile::test::driven_client;
+using turnstile::test::lock_client;
+using turnstile::test::lock_view;
+using turnstile::test::path;
+using turnstile::test::reading_room;
 using turnstile::test::redis_server;
+using turnstile::test::start;
+using turnstile::test::undisturbed;
 using turnstile::test::until;
 
 /// Whether the buckets add up to the count.
@@ -112,7 +132,7 @@ BOOST_AUTO_TEST_CASE(a_session_reports_latencies)
     const redis_server server;
     boost::asio::io_context context;
     // No lease is renewed meanwhile.
-    session s(context, turnstile::test::undisturbed(server.url()), session_thread::own);
+    session s(context, undisturbed(server.url()), session_thread::own);
     async_mutex mutex(s, "a");
     std::vector<async_mutex::guard_type> guards;
     const auto take = [&](const error_code& error, async_mutex::guard_type guard)
@@ -144,4 +164,103 @@ BOOST_AUTO_TEST_CASE(a_session_reports_latencies)
     BOOST_TEST((metrics.grant_delivery.sum >= 20ms));
     for (const auto& each : {metrics.round_trip, metrics.lock_wait, metrics.grant_delivery})
         BOOST_TEST(is_whole(each));
+}
+
+BOOST_AUTO_TEST_CASE(a_session_counts_waits_that_end_without_a_notification)
+{
+    const redis_server server;
+    boost::asio::io_context context;
+    session s(context, undisturbed(server.url()), session_thread::own);
+    async_mutex mutex(s, "a");
+    turnstile::redis::condition changed(mutex, "changed");
+    auto guard = mutex.async_lock(boost::asio::use_future).get();
+    BOOST_TEST((changed.async_wait_for(guard, 1ms, boost::asio::use_future).get() ==
+                std::cv_status::timeout));
+    BOOST_TEST(s.metrics().wakes == 1U);
+    BOOST_TEST(s.metrics().signals == 0U);
+    changed.async_notify_one(boost::asio::use_future).get();
+    BOOST_TEST(s.metrics().signals == 1U);
+}
+
+BOOST_AUTO_TEST_CASE(a_session_counts_the_commands_about_contributions)
+{
+    using room = turnstile::redis::monitor<reading_room>;
+    const redis_server server;
+    boost::asio::io_context context;
+    session s(context, undisturbed(server.url()), session_thread::own);
+    room guarded(s, "room");
+    auto gone = guarded.make_condition("gone");
+    turnstile::redis::contribution reading;
+    guarded
+        .async_with([&](room::section& now)
+                    { reading = now.contribute(&reading_room::readers, 1, gone); },
+                    boost::asio::use_future)
+        .get();
+    BOOST_TEST(s.metrics().keeps == 0U);
+    // Its destructor lets the server undo it.
+    reading = {};
+    BOOST_TEST(until([&] { return s.metrics().keeps == 1; }));
+}
+
+BOOST_AUTO_TEST_CASE(a_session_counts_the_grants_that_it_had_to_confirm)
+{
+    const redis_server server;
+    // The longest claim lease of all clients applies.
+    const auto brief_claims = turnstile::redis::mutex_options().claim_lease(3s);
+    lock_client other(undisturbed(server.url()));
+    other.choose("a", brief_claims);
+    const auto holder = other.lock("a");
+    BOOST_TEST(holder->result() == "held");
+    boost::asio::io_context context;
+    session s(context, undisturbed(server.url()));
+    async_mutex mutex(s, "a", brief_claims);
+    attempt<async_mutex::guard_type> lock;
+    start(path::handler, context, lock, [&] { return mutex.async_lock(); });
+    const lock_view view(server, "a");
+    const auto runs_until = [&](auto condition)
+    {
+        return until(
+            [&]
+            {
+                drain(context);
+                return condition();
+            });
+    };
+    BOOST_TEST(runs_until([&] { return view.queued() == 1; }));
+    BOOST_TEST(runs_until([&] { return s.metrics().round_trip.count == 1; }));
+    // The session does not run, and receives the grant when the claim lease is over.
+    BOOST_TEST(holder->unlock() == error_code());
+    const auto end = lease_clock::now() + 3s;
+    BOOST_TEST(until([&] { return lease_clock::now() > end; }));
+    BOOST_TEST(s.metrics().confirmed == 0U);
+    BOOST_TEST(runs_until([&] { return lock.is_complete(); }));
+    BOOST_TEST(lock.state() == "done");
+    BOOST_TEST(s.metrics().confirmed == 1U);
+}
+
+BOOST_AUTO_TEST_CASE(a_session_counts_tokens_that_do_not_rise)
+{
+    const redis_server server;
+    lock_client client(undisturbed(server.url()));
+    const auto former = client.lock("a");
+    BOOST_TEST(former->result() == "held");
+    BOOST_TEST(former->unlock() == error_code());
+    const std::string channel = turnstile::test::wake_channels(server);
+    lock_client other(undisturbed(server.url()));
+    const auto holder = other.lock("a");
+    BOOST_TEST(holder->result() == "held");
+    // As if the server had lost its memory, and its clock had been set back.
+    const lock_view view(server, "a");
+    const std::string token = std::to_string(former->fence());
+    server.run({"HSET", view.keys[0], "state",
+                turnstile::test::with_packed_word(server.cli({"HGET", view.keys[0], "state"}),
+                                                  "fence", std::to_string(former->fence() - 1))});
+    const auto waiter = client.lock("a");
+    BOOST_TEST(until([&] { return view.queued() == 1; }));
+    const std::string id = server.cli({"ZRANGE", view.keys[1], "0", "0"});
+    const std::string end = std::to_string(view.number("deadline"));
+    const std::string now = std::to_string(view.number("clock"));
+    server.run({"PUBLISH", channel, "grant " + id + ' ' + token + ' ' + end + ' ' + now});
+    BOOST_TEST(waiter->result() == make_error_code(errc::fence_regressed).message());
+    BOOST_TEST(until([&] { return client.metrics().regressed == 1; }));
 }
