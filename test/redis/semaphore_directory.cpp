@@ -117,6 +117,17 @@ BOOST_AUTO_TEST_CASE(name_is_created_once_and_removed_once)
     BOOST_TEST(server.cli({"ZCARD", index}) == "0");
 }
 
+BOOST_AUTO_TEST_CASE(each_name_has_one_object)
+{
+    auto semaphore = directory.find("a");
+    BOOST_TEST(directory.find("a") == semaphore);
+    BOOST_TEST(directory.find("b") != semaphore);
+    const std::weak_ptr former = semaphore;
+    semaphore.reset();
+    BOOST_TEST(former.expired());
+    BOOST_TEST(directory.find("a") != nullptr);
+}
+
 BOOST_AUTO_TEST_CASE(units_are_bounded_by_the_capacity)
 {
     constexpr std::int64_t most = async_semaphore::max_capacity;
@@ -288,6 +299,49 @@ BOOST_AUTO_TEST_CASE(units_that_cannot_be_kept_are_released)
     }
 }
 
+BOOST_AUTO_TEST_CASE(units_that_were_split_off_and_merged_again_are_kept)
+{
+    get(directory.async_create("a", 2));
+    auto [error, units] = directory.find("a")->async_acquire(2, as_result).get();
+    BOOST_TEST(!error);
+    units.merge(units.split(1));
+    const auto kept = get(directory.async_keep("a", units, listed_permit_options(1h, "client")));
+    BOOST_TEST(kept.units == 2);
+    BOOST_TEST(get(directory.async_read("a")).state.permits == 1U);
+}
+
+BOOST_AUTO_TEST_CASE(lost_units_are_not_kept)
+{
+    for (const listed_permit_options& terms :
+         {listed_permit_options(), listed_permit_options(1h, "client")})
+    {
+        get(directory.async_create("a", 1));
+        auto [error, units] = directory.find("a")->async_acquire(1, as_result).get();
+        BOOST_TEST(!error);
+        BOOST_TEST(get(directory.find("a")->async_break(units.fencing_token())) == 1U);
+        BOOST_TEST(until([&] { return !units.valid(); }));
+        BOOST_TEST(std::get<0>(directory.async_keep("a", units, terms, as_result).get()) ==
+                   turnstile::errc::lost);
+        BOOST_TEST(!units);
+        BOOST_TEST(value("a") == 1);
+        get(directory.async_remove("a"));
+    }
+}
+
+BOOST_AUTO_TEST_CASE(units_of_a_removed_semaphore_are_not_kept)
+{
+    for (const listed_permit_options& terms :
+         {listed_permit_options(), listed_permit_options(1h, "client")})
+    {
+        get(directory.async_create("a", 2));
+        auto [error, units] = directory.find("a")->async_acquire(1, as_result).get();
+        BOOST_TEST(!error);
+        get(directory.async_remove("a"));
+        BOOST_TEST((std::get<0>(directory.async_keep("a", units, terms, as_result).get()) ==
+                    errc::no_such_object));
+    }
+}
+
 BOOST_AUTO_TEST_CASE(units_of_another_semaphore_are_not_kept)
 {
     const listed_permit_options terms(1h, "client");
@@ -380,8 +434,9 @@ BOOST_AUTO_TEST_CASE(newcomer_does_not_overtake_a_waiter)
     const auto semaphore = directory.find("a");
     auto waiting = semaphore->async_acquire(2, as_result);
     BOOST_TEST(until([&] { return get(directory.async_read("a")).state.waiters == 1; }));
-    BOOST_TEST((get(directory.async_take("a", 1, listed_permit_options())).status ==
-                directory_status::busy));
+    const auto refused = get(directory.async_take("a", 1, listed_permit_options(1h, "client")));
+    BOOST_TEST((refused.status == directory_status::busy));
+    BOOST_TEST(refused.permit == "");
     get(directory.async_add("a", 1));
     BOOST_TEST(!std::get<0>(waiting.get()));
 }
@@ -451,6 +506,20 @@ BOOST_AUTO_TEST_CASE(list_is_in_the_order_of_bytes)
     BOOST_TEST(rest.semaphores.size() == 2U);
     BOOST_TEST(!rest.next);
     BOOST_TEST(rest.semaphores.at(1).name == "b");
+}
+
+BOOST_AUTO_TEST_CASE(list_leaves_out_semaphores_whose_numbers_cannot_be_read)
+{
+    for (const char* const name : {"a", "b", "c", "d"})
+        get(directory.async_create(name, 1));
+    using turnstile::redis::detail::listed_key;
+    server.run({"HSET", listed_key(index, "b"), "state", "2 x"});
+    // As if it had been removed between the command for the names and that for the numbers.
+    server.run({"DEL", listed_key(index, "c")});
+    const auto page = get(directory.async_list("", 10));
+    BOOST_TEST_REQUIRE(page.semaphores.size() == 2U);
+    BOOST_TEST(page.semaphores[0].name == "a");
+    BOOST_TEST(page.semaphores[1].name == "d");
 }
 
 BOOST_AUTO_TEST_CASE(detail_lists_permits_by_token_and_waiters_in_order)
@@ -633,8 +702,13 @@ BOOST_AUTO_TEST_CASE(unreachable_server_is_an_error)
 BOOST_AUTO_TEST_CASE(wrong_arguments_are_errors)
 {
     BOOST_TEST((std::get<0>(directory.async_create("", 1, as_result).get()) == errc::invalid_name));
+    BOOST_TEST((get(directory.async_create("a", -1)).status == directory_status::excess));
+    get(directory.async_create("a", 1));
     BOOST_TEST(std::get<0>(directory.async_add("a", 0, as_result).get()) ==
                turnstile::errc::invalid_count);
+    BOOST_TEST(
+        std::get<0>(directory.async_take("a", 0, listed_permit_options(), as_result).get()) ==
+        turnstile::errc::invalid_count);
     BOOST_CHECK_THROW(semaphore_directory(first, ""), turnstile::system_error);
     async_semaphore::permit_type none;
     BOOST_TEST(
