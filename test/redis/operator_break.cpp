@@ -5,6 +5,7 @@
 // How an operator breaks locks, and how their holders learn of it.
 
 #include <atomic>
+#include <boost/asio/as_tuple.hpp>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/cancellation_type.hpp>
 #include <boost/asio/post.hpp>
@@ -157,6 +158,29 @@ BOOST_AUTO_TEST_CASE(a_permit_is_lost_if_a_lost_one_is_merged_into_it)
         BOOST_TEST(!kept.valid());
         co_await asio::post(asio::use_awaitable);
         BOOST_TEST(kept_is_lost);
+    };
+    run(body);
+}
+
+BOOST_AUTO_TEST_CASE(a_release_reports_the_loss_of_any_part_of_a_permit)
+{
+    async_semaphore printers(s, "printers", 2);
+    const auto body = [&]() -> asio::awaitable<void>
+    {
+        for (const bool first_is_lost : {true, false})
+        {
+            auto permit = co_await printers.async_acquire();
+            const std::uint64_t first = permit.fencing_token();
+            permit.merge(co_await printers.async_acquire());
+            const std::uint64_t second = permit.fencing_token();
+            BOOST_TEST(second > first);
+            BOOST_TEST(co_await printers.async_break(first_is_lost ? first : second) == 1U);
+            while (permit.valid())
+                co_await asio::post(asio::use_awaitable);
+            const auto [error] = co_await permit.async_release(asio::as_tuple(asio::use_awaitable));
+            BOOST_TEST(error == turnstile::errc::lost);
+            BOOST_TEST(co_await printers.async_available() == 2);
+        }
     };
     run(body);
 }
