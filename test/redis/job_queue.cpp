@@ -8,6 +8,7 @@
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/bind_executor.hpp>
+#include <boost/asio/cancellation_type.hpp>
 #include <boost/asio/error.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/use_future.hpp>
@@ -24,6 +25,7 @@
 #include <thread>
 #include <tuple>
 #include <turnstile/redis/error.hpp>
+#include <turnstile/redis/lease_clock.hpp>
 #include <turnstile/with_job.hpp>
 #include <utility>
 #include <vector>
@@ -292,6 +294,30 @@ BOOST_AUTO_TEST_CASE(a_pause_or_a_limit_is_not_repeated)
     BOOST_TEST(queue.async_counts(use_future).get().is_paused);
 }
 
+BOOST_AUTO_TEST_CASE(a_question_is_repeated_after_a_reconnect)
+{
+    queue.async_push("a", use_future).get();
+    tcp_proxy proxy(server.port());
+    redis::session distant(context, undisturbed(proxy.url()), redis::session_thread::own);
+    redis::job_queue<std::string> other(distant, "q");
+    const auto interrupted = [&](auto question)
+    {
+        other.async_counts(use_future).get();
+        const std::size_t before = proxy.swallowed();
+        proxy.swallow(tcp_proxy::to_client);
+        auto pending = question();
+        while (proxy.swallowed() == before)
+            std::this_thread::yield();
+        proxy.mend();
+        return pending.get();
+    };
+    BOOST_TEST(interrupted([&] { return other.async_counts(use_future); }).waiting == 1U);
+    const auto listed =
+        interrupted([&] { return other.async_list(job_state::waiting, 0, 9, use_future); });
+    BOOST_TEST(listed.size() == 1U);
+    BOOST_TEST(distant.metrics().connections == 3U);
+}
+
 BOOST_AUTO_TEST_CASE(a_finish_whose_script_loses_a_permission_has_an_unknown_outcome)
 {
     server.run({"ACL", "SETUSER", "app", "on", ">secret", "+@all", "&*", "~*"});
@@ -412,12 +438,13 @@ BOOST_AUTO_TEST_CASE(the_lease_of_a_job_is_renewed)
     redis::config settings = undisturbed(server.url());
     // The first renewal comes soon, and long before the end of the lease.
     settings.renew_fraction = 0.05;
-    settings.lease = settings.claim_lease.emplace(20s);
-    settings.health_check = 6s;
+    settings.lease = settings.claim_lease.emplace(6s);
+    settings.health_check = 2s;
     redis::session renewing(context, settings, redis::session_thread::own);
     redis::job_queue<std::string> other(renewing, "q");
     queue.async_push("a", use_future).get();
     auto job = other.async_next(use_future).get();
+    const auto end_without_renewal = redis::lease_clock::now() + settings.lease;
     // The end of the lease in microseconds.
     const auto end = [&]
     {
@@ -426,6 +453,8 @@ BOOST_AUTO_TEST_CASE(the_lease_of_a_job_is_renewed)
     };
     const double first = end();
     BOOST_TEST(until([&] { return end() > first + 1e6; }));
+    BOOST_TEST(until([&] { return redis::lease_clock::now() > end_without_renewal; }));
+    BOOST_TEST(job.valid());
     job.async_finish(use_future).get();
 }
 
@@ -435,9 +464,16 @@ BOOST_AUTO_TEST_CASE(a_closed_session_returns_its_jobs)
     const auto other = connect();
     redis::job_queue<std::string> its(*other, "q");
     auto job = its.async_next(use_future).get();
+    std::atomic<bool> is_lost = false;
+    job.lost().assign([&](boost::asio::cancellation_type) { is_lost = true; });
     other->async_close(use_future).get();
     BOOST_TEST(!job.valid());
+    BOOST_TEST(until([&] { return is_lost.load(); }));
     BOOST_TEST(queue.async_counts(use_future).get().waiting == 1U);
+    // The attempt has begun, so it counts.
+    auto again = queue.async_next(use_future).get();
+    BOOST_TEST(again.attempt() == job.attempt() + 1);
+    again.async_finish(use_future).get();
     BOOST_TEST((error_of(its.async_next(as_tuple(use_future))) == redis::errc::session_closed));
 }
 
