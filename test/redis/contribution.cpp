@@ -139,7 +139,10 @@ BOOST_AUTO_TEST_CASE(a_contribution_counts_from_its_commit_until_its_withdrawal)
             BOOST_TEST(!mine.valid());
             BOOST_TEST(readers() == "0");
             BOOST_TEST(bound() == "0");
+            // The session has processed the end of the contribution before the answer to this.
+            co_await session.async_ping(asio::deferred);
         });
+    BOOST_TEST(!has_logged("was lost"), log);
 }
 
 BOOST_AUTO_TEST_CASE(a_dropped_section_neither_contributes_nor_withdraws)
@@ -319,6 +322,25 @@ BOOST_AUTO_TEST_CASE(closing_a_session_undoes_its_contributions)
         });
     BOOST_TEST(!mine.valid());
     BOOST_TEST(readers() == "0");
+}
+
+BOOST_AUTO_TEST_CASE(a_lost_contribution_is_reported_and_logged)
+{
+    redis::contribution mine;
+    bool is_lost = false;
+    run(
+        [&]() -> task
+        {
+            co_await change([&](section& s)
+                            { mine = s.contribute(&reading_room::readers, 1, gone); });
+            mine.lost().assign([&](asio::cancellation_type) { is_lost = true; });
+            BOOST_TEST(mine.valid());
+            // The server has forgotten the contribution, and says so when the session renews it.
+            server.run({"DEL", keys[0] + "{bound}"});
+            co_await until_so([&] { return is_lost; });
+        });
+    BOOST_TEST(!mine.valid());
+    BOOST_TEST(has_logged("a contribution to 'room' was lost"), log);
 }
 
 // --- processes ----------------------------------------------------------------------------------
