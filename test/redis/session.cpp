@@ -592,7 +592,7 @@ BOOST_AUTO_TEST_CASE(a_wait_is_cancelled_on_the_executor_of_its_erased_handler)
 BOOST_AUTO_TEST_CASE(a_refused_option_is_named_with_its_value)
 {
     const auto invalid = errc::invalid_config;
-    BOOST_TEST(contains(refusal("a", mutex_options().lease(99ms), invalid), "99 ms"));
+    BOOST_TEST(contains(refusal("a", mutex_options().lease(99ms), invalid), "the lease is 99 ms"));
     BOOST_TEST(contains(refusal("a", mutex_options().lease(-1ms), invalid), "-1 ms"));
     BOOST_TEST(contains(refusal("a", mutex_options().lease(24h + 1ms), invalid), "86400001 ms"));
     BOOST_TEST(contains(
@@ -616,6 +616,20 @@ BOOST_AUTO_TEST_CASE(a_refused_option_is_named_with_its_value)
     BOOST_TEST(refusal("a", mutex_options().lease(100ms), invalid) == "nothing was thrown");
     const mutex_options longest = mutex_options().lease(24h).claim_lease(24h).durability(1, 24h);
     BOOST_TEST(refusal("a", longest, invalid) == "nothing was thrown");
+}
+
+BOOST_AUTO_TEST_CASE(a_number_of_units_out_of_range_is_refused)
+{
+    boost::asio::io_context context;
+    session unconnected(context, config());
+    constexpr std::ptrdiff_t most = async_semaphore::max_capacity;
+    constexpr std::pair<std::ptrdiff_t, std::ptrdiff_t> refused[] = {
+        {0, 0}, {0, -1}, {-1, 1}, {2, 1}, {1, most + 1}};
+    for (const auto& [available, capacity] : refused)
+        turnstile::test::text_of(make_error_code(turnstile::errc::invalid_count),
+                                 [&] { async_semaphore(unconnected, "a", available, capacity); });
+    BOOST_CHECK_NO_THROW(async_semaphore(unconnected, "a", most, most));
+    BOOST_CHECK_NO_THROW(async_semaphore(unconnected, "a", 0, 1));
 }
 
 BOOST_AUTO_TEST_CASE(a_refused_configuration_is_named_by_the_constructor_of_the_session)
