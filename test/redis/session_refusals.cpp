@@ -13,7 +13,11 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdio>
+#include <functional>
+#include <mutex>
+#include <redis/protocol/names.hpp>
 #include <string>
+#include <string_view>
 #include <support/attempt.hpp>
 #include <support/expect.hpp>
 #include <support/lock_client.hpp>
@@ -22,10 +26,16 @@
 #include <support/running_context.hpp>
 #include <tuple>
 #include <turnstile/redis/async_mutex.hpp>
+#include <turnstile/redis/async_semaphore.hpp>
+#include <turnstile/redis/barrier.hpp>
 #include <turnstile/redis/error.hpp>
 #include <turnstile/redis/event.hpp>
+#include <turnstile/redis/job_queue.hpp>
+#include <turnstile/redis/latch.hpp>
 #include <turnstile/redis/session.hpp>
 #include <unistd.h>
+#include <utility>
+#include <vector>
 
 namespace {
 
@@ -358,6 +368,142 @@ BOOST_AUTO_TEST_CASE(a_key_that_cannot_be_used_is_named)
     BOOST_TEST(client.lock("a")->result() == make_error_code(errc::wrong_type).message());
     BOOST_TEST(contains(client.log(), view.keys[0]), client.log());
     BOOST_TEST(contains(client.log(), "a value of another type"), client.log());
+}
+
+namespace {
+
+/// A session whose log can be read, and an object of each kind that is not a lock.
+struct objects_of_many_kinds
+{
+    explicit objects_of_many_kinds(config settings)
+        : s(context, logged(std::move(settings)), turnstile::redis::session_thread::own)
+    {
+    }
+
+    /// How an operation ends.
+    template <class Operation>
+    static error_code outcome(Operation operation)
+    {
+        using boost::asio::as_tuple;
+        using boost::asio::use_future;
+        return std::get<0>(std::move(operation)(as_tuple(use_future)).get());
+    }
+
+    [[nodiscard]] std::vector<error_code> outcomes()
+    {
+        return {outcome(gate.async_is_set()),    outcome(gate.async_wait()),
+                outcome(countdown.async_wait()), outcome(units.async_available()),
+                outcome(units.async_release(1)), outcome(units.async_acquire()),
+                outcome(jobs.async_push("job")), outcome(jobs.async_next()),
+                outcome(jobs.async_counts())};
+    }
+
+    [[nodiscard]] std::vector<error_code> outcomes_of_changed_gates()
+    {
+        return {outcome(gate.async_set()), outcome(countdown.async_count_down()),
+                outcome(meeting.async_arrive_and_wait())};
+    }
+
+    [[nodiscard]] config logged(config settings)
+    {
+        settings.logger = [this](turnstile::redis::log_level, std::string_view text)
+        {
+            const std::lock_guard lock(mutex);
+            log += std::string(text) + '\n';
+        };
+        return settings;
+    }
+
+    [[nodiscard]] bool has_logged(const std::string& text)
+    {
+        const std::lock_guard lock(mutex);
+        return contains(log, text);
+    }
+
+    std::mutex mutex;
+    std::string log;
+    boost::asio::io_context context;
+    session s;
+    turnstile::redis::event gate{s, "a"};
+    turnstile::redis::latch countdown{s, "a", 9};
+    turnstile::redis::barrier meeting{s, "a", 1};
+    turnstile::redis::async_semaphore units{s, "a", 5, 9};
+    turnstile::redis::job_queue<std::string> jobs{s, "a"};
+    const std::vector<std::string> keys{
+        turnstile::redis::detail::gate_keys("turnstile", "event", "a")[0],
+        turnstile::redis::detail::gate_keys("turnstile", "latch", "a")[0],
+        turnstile::redis::detail::gate_keys("turnstile", "barrier", "a")[0],
+        turnstile::redis::detail::pool_keys("turnstile", "semaphore", "a")[0],
+        turnstile::redis::detail::job_queue_key("turnstile", "a")};
+};
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(the_key_of_each_kind_of_object_is_named_if_it_cannot_be_used)
+{
+    const restricted_server restricted;
+    const redis_server& server = restricted.server;
+    const auto check = [&](errc expected, const std::function<void(const std::string&)>& spoil)
+    {
+        objects_of_many_kinds objects(restricted.settings(undisturbed(server.url())));
+        objects.s.async_ready(boost::asio::use_future).get();
+        for (const std::string& key : objects.keys)
+            spoil(key);
+        for (const error_code& each : objects.outcomes())
+            BOOST_TEST(each == make_error_code(expected));
+        // A script that fails in the middle may have changed the gate.
+        const errc changed = expected == errc::bad_state ? errc::unknown_outcome : expected;
+        for (const error_code& each : objects.outcomes_of_changed_gates())
+            BOOST_TEST(each == make_error_code(changed));
+        for (const std::string& key : objects.keys)
+            BOOST_TEST(objects.has_logged(key + ": "), objects.log);
+        BOOST_TEST(!objects.has_logged("trying again"), objects.log);
+        server.run({"FLUSHALL"});
+    };
+    // The layouts of a gate, a semaphore and a job queue.
+    const auto set_state = [&](const std::string& key, const std::string& gate,
+                               const std::string& pool, const std::string& jobs)
+    {
+        if (contains(key, ":semaphore:"))
+            server.run({"HSET", key, "state", pool});
+        else if (contains(key, ":jobs:"))
+            server.run({"HSET", key, "state", jobs});
+        else
+            server.run({"HSET", key, "layout", gate});
+    };
+    check(errc::wrong_type,
+          [&](const std::string& key) { server.run({"SET", key, "somebody else's"}); });
+    check(errc::bad_state, [&](const std::string& key) { set_state(key, "gate 1", "2 x", "1 x"); });
+    check(errc::foreign_layout,
+          [&](const std::string& key) { set_state(key, "gate 2", "3 x", "2 x"); });
+    check(errc::missing_permission,
+          [&](const std::string&) { server.run({"ACL", "SETUSER", "app", "resetkeys"}); });
+}
+
+BOOST_AUTO_TEST_CASE(a_temporary_refusal_of_a_job_is_logged_and_so_is_its_end)
+{
+    const redis_server server;
+    objects_of_many_kinds objects(undisturbed(server.url()));
+    using boost::asio::use_future;
+    objects.s.async_ready(use_future).get();
+    server.run({"CONFIG", "SET", "min-replicas-to-write", "1"});
+    auto pushed = objects.jobs.async_push("job", use_future);
+    BOOST_TEST(until([&] { return objects.has_logged("NOREPLICAS"); }));
+    BOOST_TEST(objects.has_logged("(trying again)"), objects.log);
+    server.run({"CONFIG", "SET", "min-replicas-to-write", "0"});
+    BOOST_TEST(pushed.get() != 0U);
+    BOOST_TEST(until([&] { return objects.has_logged("the server executes commands again\n"); }));
+}
+
+BOOST_AUTO_TEST_CASE(a_release_without_the_permission_fails)
+{
+    const restricted_server restricted;
+    lock_client client(restricted.settings(undisturbed(restricted.server.url())));
+    const auto holder = client.lock("a");
+    BOOST_TEST(holder->result() == "held");
+    restricted.server.run({"ACL", "SETUSER", "app", "-evalsha"});
+    BOOST_TEST(holder->unlock() == make_error_code(errc::missing_permission));
+    BOOST_TEST(contains(client.log(), ":mutex:a: NOPERM"), client.log());
 }
 
 // --- the default logger -----------------------------------------------------------------------------
