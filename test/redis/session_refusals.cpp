@@ -12,6 +12,7 @@
 #include <boost/test/unit_test.hpp>
 #include <chrono>
 #include <condition_variable>
+#include <cstddef>
 #include <cstdio>
 #include <functional>
 #include <mutex>
@@ -24,10 +25,13 @@
 #include <support/lock_view.hpp>
 #include <support/redis_server.hpp>
 #include <support/running_context.hpp>
+#include <support/start.hpp>
+#include <support/tcp_proxy.hpp>
 #include <tuple>
 #include <turnstile/redis/async_mutex.hpp>
 #include <turnstile/redis/async_semaphore.hpp>
 #include <turnstile/redis/barrier.hpp>
+#include <turnstile/redis/condition.hpp>
 #include <turnstile/redis/error.hpp>
 #include <turnstile/redis/event.hpp>
 #include <turnstile/redis/job_queue.hpp>
@@ -504,6 +508,48 @@ BOOST_AUTO_TEST_CASE(a_release_without_the_permission_fails)
     restricted.server.run({"ACL", "SETUSER", "app", "-evalsha"});
     BOOST_TEST(holder->unlock() == make_error_code(errc::missing_permission));
     BOOST_TEST(contains(client.log(), ":mutex:a: NOPERM"), client.log());
+}
+
+// The next attempt to connect never ends.
+BOOST_AUTO_TEST_CASE(operations_do_not_wait_for_the_next_attempt_if_the_configuration_is_wrong)
+{
+    const redis_server server({"--requirepass", "right"});
+    turnstile::test::tcp_proxy proxy(server.port());
+    config settings = undisturbed(proxy.url());
+    settings.password = "wrong";
+    settings.logger = nullptr;
+    boost::asio::io_context context;
+    session unaccepted(context, settings);
+    turnstile::redis::async_mutex mutex(unaccepted, "a");
+    turnstile::redis::condition changed(mutex, "changed");
+    turnstile::redis::event gate(unaccepted, "a");
+    turnstile::redis::async_semaphore units(unaccepted, "a", 1);
+    turnstile::redis::job_queue<std::string> jobs(unaccepted, "a");
+    const std::string refused = make_error_code(errc::wrong_credentials).message();
+    const auto outcome = [&](auto& what, auto operation)
+    {
+        turnstile::test::start(turnstile::test::path::handler, context, what, operation);
+        until(
+            [&]
+            {
+                turnstile::test::drain(context);
+                return what.is_complete();
+            });
+        return what.state();
+    };
+    turnstile::test::attempt<> ready;
+    BOOST_TEST(outcome(ready, [&] { return unaccepted.async_ready(); }) == refused);
+    proxy.hold(true);
+    turnstile::test::attempt<turnstile::redis::async_mutex::guard_type> lock;
+    turnstile::test::attempt<> notification;
+    turnstile::test::attempt<> set;
+    turnstile::test::attempt<std::ptrdiff_t> available;
+    turnstile::test::attempt<turnstile::job_id> push;
+    BOOST_TEST(outcome(lock, [&] { return mutex.async_lock(); }) == refused);
+    BOOST_TEST(outcome(notification, [&] { return changed.async_notify_one(); }) == refused);
+    BOOST_TEST(outcome(set, [&] { return gate.async_set(); }) == refused);
+    BOOST_TEST(outcome(available, [&] { return units.async_available(); }) == refused);
+    BOOST_TEST(outcome(push, [&] { return jobs.async_push("job"); }) == refused);
 }
 
 // --- the default logger -----------------------------------------------------------------------------
