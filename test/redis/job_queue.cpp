@@ -438,8 +438,8 @@ BOOST_AUTO_TEST_CASE(the_lease_of_a_job_is_renewed)
     redis::config settings = undisturbed(server.url());
     // The first renewal comes soon, and long before the end of the lease.
     settings.renew_fraction = 0.05;
-    settings.lease = settings.claim_lease.emplace(6s);
-    settings.health_check = 2s;
+    settings.lease = settings.claim_lease.emplace(12s);
+    settings.health_check = 4s;
     redis::session renewing(context, settings, redis::session_thread::own);
     redis::job_queue<std::string> other(renewing, "q");
     queue.async_push("a", use_future).get();
