@@ -675,6 +675,29 @@ BOOST_AUTO_TEST_CASE(a_guard_reports_the_end_of_its_lease)
     turnstile::test::run(context, body());
 }
 
+BOOST_AUTO_TEST_CASE(a_holder_relies_on_its_lease_as_its_session_is_configured)
+{
+    const redis_server server;
+    asio::io_context context;
+    const auto minute = turnstile::redis::mutex_options().lease(60s).claim_lease(60s).renew(false);
+    // How long a new grant is valid at most.
+    const auto validity = [&](const config& settings)
+    {
+        session s(context, settings, session_thread::own);
+        async_mutex mutex(s, "a", minute);
+        const auto guard = mutex.async_lock(asio::use_future).get();
+        const auto expires = guard.expires_at();
+        BOOST_TEST(guard.valid());
+        return expires - lease_clock::now();
+    };
+    config settings = undisturbed(server.url());
+    settings.clock_drift = 0.25;
+    BOOST_TEST((validity(settings) <= 45s));
+    settings.clock_drift = 0.1;
+    settings.loss_margin = 10s;
+    BOOST_TEST((validity(settings) <= 44s));
+}
+
 BOOST_AUTO_TEST_CASE(with_lock_cancels_its_body_if_the_lock_is_lost_after_a_wait)
 {
     const redis_server server;
