@@ -492,6 +492,29 @@ BOOST_AUTO_TEST_CASE(a_session_is_closed_after_the_answers_to_finished_jobs)
     BOOST_TEST((error_of(std::move(closed)) == error_code()));
 }
 
+BOOST_AUTO_TEST_CASE(the_end_of_a_job_is_unknown_if_its_session_is_closed_without_an_answer)
+{
+    tcp_proxy proxy(server.port());
+    queue.async_push("a", use_future).get();
+    redis::config settings = undisturbed(proxy.url());
+    settings.connect_timeout = 1s;
+    redis::session other(context, settings, redis::session_thread::own);
+    redis::job_queue<std::string> its(other, "q");
+    auto job = its.async_next(use_future).get();
+    proxy.hold();
+    auto finished = job.async_finish(as_tuple(use_future));
+    auto closed = other.async_close(as_tuple(use_future));
+    BOOST_TEST((error_of(std::move(finished)) == redis::errc::unknown_outcome));
+    BOOST_TEST((error_of(std::move(closed)) == redis::errc::unknown_outcome));
+}
+
+BOOST_AUTO_TEST_CASE(an_invalid_name_is_refused)
+{
+    const auto refused = make_error_code(redis::errc::invalid_name);
+    for (const std::string& name : {std::string(), std::string(65'537, 'x')})
+        text_of(refused, [&] { redis::job_queue<std::string>(*session, name); });
+}
+
 BOOST_AUTO_TEST_CASE(workers_of_a_destroyed_context_use_up_no_attempt)
 {
     auto gone = std::make_unique<boost::asio::io_context>();
