@@ -17,6 +17,7 @@
 #include <support/lock_view.hpp>
 #include <support/pool_view.hpp>
 #include <support/redis_server.hpp>
+#include <support/run_until.hpp>
 #include <support/start.hpp>
 #include <support/tcp_proxy.hpp>
 #include <turnstile/redis/async_mutex.hpp>
@@ -37,13 +38,13 @@ using turnstile::redis::mutex_options;
 using turnstile::redis::session;
 using turnstile::redis::shared_mutex;
 using turnstile::test::attempt;
-using turnstile::test::drain;
 using turnstile::test::lock_client;
 using turnstile::test::lock_view;
 using turnstile::test::never_within;
 using turnstile::test::path;
 using turnstile::test::pool_view;
 using turnstile::test::redis_server;
+using turnstile::test::run_until;
 using turnstile::test::start;
 using turnstile::test::tcp_proxy;
 using turnstile::test::until;
@@ -72,18 +73,6 @@ struct deployment
     tcp_proxy between{master.port()};
     redis_server replica{{"--replicaof", "127.0.0.1 " + std::to_string(between.port())}};
 };
-
-/// Runs handlers until the condition holds.
-template <class Condition>
-bool run_until(boost::asio::io_context& context, Condition condition)
-{
-    return until(
-        [&]
-        {
-            drain(context);
-            return condition();
-        });
-}
 
 }  // namespace
 

@@ -20,6 +20,7 @@
 #include <support/lock_view.hpp>
 #include <support/pool_view.hpp>
 #include <support/redis_server.hpp>
+#include <support/run_until.hpp>
 #include <support/start.hpp>
 #include <support/tcp_proxy.hpp>
 #include <turnstile/event_reset.hpp>
@@ -37,7 +38,6 @@ using turnstile::redis::config;
 using turnstile::redis::event;
 using turnstile::redis::session;
 using turnstile::test::attempt;
-using turnstile::test::drain;
 using turnstile::test::endless;
 using turnstile::test::expiring;
 using turnstile::test::kill_connections;
@@ -47,6 +47,7 @@ using turnstile::test::never_within;
 using turnstile::test::path;
 using turnstile::test::pool_view;
 using turnstile::test::redis_server;
+using turnstile::test::run_until;
 using turnstile::test::start;
 using turnstile::test::surviving;
 using turnstile::test::tcp_proxy;
@@ -254,27 +255,19 @@ BOOST_AUTO_TEST_CASE(timed_out_wait_for_an_event_does_not_wait_again_if_its_gran
     event signal(client, "a", event_reset::automatic);
     event same(other, "a", event_reset::automatic);
     const pool_view view(server, "a", "event");
-    const auto run_until = [&](auto condition)
-    {
-        return until(
-            [&]
-            {
-                drain(context);
-                return condition();
-            });
-    };
     // The waiter has to be in the queue before its limit expires.
     constexpr auto limit = 6s;
     start(path::handler, context, waiter, [&] { return signal.async_wait_for(limit); });
-    BOOST_TEST(run_until([&] { return view.queued() == 1; }));
+    BOOST_TEST(run_until(context, [&] { return view.queued() == 1; }));
     proxy.swallow(tcp_proxy::to_server);
     start(path::handler, context, setting, [&] { return same.async_set(); });
     start(path::handler, context, next, [&] { return same.async_wait(); });
     const auto now = [] { return std::chrono::steady_clock::now(); };
-    BOOST_TEST(run_until([&, end = now() + limit] { return now() > end && next.is_complete(); }));
+    BOOST_TEST(
+        run_until(context, [&, end = now() + limit] { return now() > end && next.is_complete(); }));
     BOOST_TEST(!waiter.is_complete());
     proxy.mend();
-    BOOST_TEST(run_until([&] { return waiter.is_complete(); }));
+    BOOST_TEST(run_until(context, [&] { return waiter.is_complete(); }));
     BOOST_TEST(waiter.error() == error_code());
     BOOST_TEST((waiter.value() == std::cv_status::timeout));
 }

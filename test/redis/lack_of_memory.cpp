@@ -24,6 +24,7 @@
 #include <support/heap_allocations.hpp>
 #include <support/lock_client.hpp>
 #include <support/redis_server.hpp>
+#include <support/run_until.hpp>
 #include <support/start.hpp>
 #include <turnstile/redis/async_mutex.hpp>
 #include <turnstile/redis/async_semaphore.hpp>
@@ -71,12 +72,7 @@ struct scene
     {
         attempt<T> done;
         start(path::handler, context, done, make);
-        BOOST_TEST_REQUIRE(until(
-            [&]
-            {
-                drain(context);
-                return done.is_complete();
-            }));
+        BOOST_TEST_REQUIRE(run_until(context, [&] { return done.is_complete(); }));
         BOOST_TEST_REQUIRE(done.state() == "done");
         return std::move(done.value());
     }
@@ -369,12 +365,7 @@ BOOST_AUTO_TEST_CASE(no_unit_belongs_to_two_permits_if_a_lost_permit_cannot_be_m
         permit broken = acquire();
         BOOST_TEST(s.result_of<std::size_t>(
                        [&] { return pool.async_break(broken.fencing_token()); }) == 1U);
-        BOOST_TEST_REQUIRE(until(
-            [&]
-            {
-                drain(s.context);
-                return !broken.valid();
-            }));
+        BOOST_TEST_REQUIRE(run_until(s.context, [&] { return !broken.valid(); }));
         failed = fails_at(n, [&] { kept.merge(std::move(broken)); });
         BOOST_TEST(kept.count() + broken.count() == 2);  // NOLINT(bugprone-use-after-move)
     }

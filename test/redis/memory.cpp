@@ -13,6 +13,7 @@
 #include <support/heap_allocations.hpp>
 #include <support/lock_client.hpp>
 #include <support/redis_server.hpp>
+#include <support/run_until.hpp>
 #include <support/start.hpp>
 #include <turnstile/redis/async_mutex.hpp>
 #include <turnstile/redis/async_semaphore.hpp>
@@ -33,6 +34,7 @@ using turnstile::test::drain;
 using turnstile::test::heap_allocations;
 using turnstile::test::heap_blocks;
 using turnstile::test::path;
+using turnstile::test::run_until;
 using turnstile::test::start;
 using turnstile::test::undisturbed;
 using turnstile::test::until;
@@ -53,12 +55,7 @@ struct scene
     template <class T>
     void finish(const attempt<T>& what)
     {
-        BOOST_TEST_REQUIRE(until(
-            [&]
-            {
-                drain(context);
-                return what.is_complete();
-            }));
+        BOOST_TEST_REQUIRE(run_until(context, [&] { return what.is_complete(); }));
         BOOST_TEST_REQUIRE(what.state() == "done");
     }
 

@@ -19,6 +19,7 @@
 #include <support/packed_state.hpp>
 #include <support/reading_room.hpp>
 #include <support/redis_server.hpp>
+#include <support/run_until.hpp>
 #include <support/start.hpp>
 #include <turnstile/redis/async_mutex.hpp>
 #include <turnstile/redis/condition.hpp>
@@ -41,13 +42,13 @@ using turnstile::redis::session;
 using turnstile::redis::session_metrics;
 using turnstile::redis::session_thread;
 using turnstile::test::attempt;
-using turnstile::test::drain;
 using turnstile::test::driven_client;
 using turnstile::test::lock_client;
 using turnstile::test::lock_view;
 using turnstile::test::path;
 using turnstile::test::reading_room;
 using turnstile::test::redis_server;
+using turnstile::test::run_until;
 using turnstile::test::start;
 using turnstile::test::undisturbed;
 using turnstile::test::until;
@@ -217,23 +218,14 @@ BOOST_AUTO_TEST_CASE(a_session_counts_the_grants_that_it_had_to_confirm)
     attempt<async_mutex::guard_type> lock;
     start(path::handler, context, lock, [&] { return mutex.async_lock(); });
     const lock_view view(server, "a");
-    const auto runs_until = [&](auto condition)
-    {
-        return until(
-            [&]
-            {
-                drain(context);
-                return condition();
-            });
-    };
-    BOOST_TEST(runs_until([&] { return view.queued() == 1; }));
-    BOOST_TEST(runs_until([&] { return s.metrics().round_trip.count == 1; }));
+    BOOST_TEST(run_until(context, [&] { return view.queued() == 1; }));
+    BOOST_TEST(run_until(context, [&] { return s.metrics().round_trip.count == 1; }));
     // The session does not run, and receives the grant when the claim lease is over.
     BOOST_TEST(holder->unlock() == error_code());
     const auto end = lease_clock::now() + 3s;
     BOOST_TEST(until([&] { return lease_clock::now() > end; }));
     BOOST_TEST(s.metrics().confirmed == 0U);
-    BOOST_TEST(runs_until([&] { return lock.is_complete(); }));
+    BOOST_TEST(run_until(context, [&] { return lock.is_complete(); }));
     BOOST_TEST(lock.state() == "done");
     BOOST_TEST(s.metrics().confirmed == 1U);
 }

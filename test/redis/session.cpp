@@ -33,6 +33,7 @@
 #include <support/lock_view.hpp>
 #include <support/raw_client.hpp>
 #include <support/redis_server.hpp>
+#include <support/run_until.hpp>
 #include <support/running_context.hpp>
 #include <support/start.hpp>
 #include <support/tcp_proxy.hpp>
@@ -65,6 +66,7 @@ using turnstile::test::lock_client;
 using turnstile::test::never_within;
 using turnstile::test::path;
 using turnstile::test::redis_server;
+using turnstile::test::run_until;
 using turnstile::test::running_context;
 using turnstile::test::short_leases;
 using turnstile::test::start;
@@ -90,18 +92,6 @@ std::string refusal(const std::string& name, const mutex_options& options, errc 
         return error.what();
     }
     return "nothing was thrown";
-}
-
-/// Runs ready handlers until the condition holds, and returns whether it does.
-template <class Condition>
-bool run_until(boost::asio::io_context& context, Condition condition)
-{
-    return until(
-        [&]
-        {
-            drain(context);
-            return condition();
-        });
 }
 
 /// The scripts and publications in the output of MONITOR.

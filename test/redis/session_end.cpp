@@ -14,6 +14,7 @@
 #include <support/attempt.hpp>
 #include <support/lock_client.hpp>
 #include <support/redis_server.hpp>
+#include <support/run_until.hpp>
 #include <support/start.hpp>
 #include <turnstile/redis/async_mutex.hpp>
 #include <turnstile/redis/async_semaphore.hpp>
@@ -46,8 +47,8 @@ using turnstile::test::attempt;
 using turnstile::test::drain;
 using turnstile::test::path;
 using turnstile::test::redis_server;
+using turnstile::test::run_until;
 using turnstile::test::undisturbed;
-using turnstile::test::until;
 
 /// A session with its objects, whose operations complete on the thread of the test.
 struct scene
@@ -62,12 +63,7 @@ struct scene
     std::string outcome(attempt<T>& what, Make make)
     {
         turnstile::test::start(path::handler, context, what, make);
-        until(
-            [&]
-            {
-                drain(context);
-                return what.is_complete();
-            });
+        run_until(context, [&] { return what.is_complete(); });
         return what.state();
     }
 

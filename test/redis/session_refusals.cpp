@@ -24,6 +24,7 @@
 #include <support/lock_client.hpp>
 #include <support/lock_view.hpp>
 #include <support/redis_server.hpp>
+#include <support/run_until.hpp>
 #include <support/running_context.hpp>
 #include <support/start.hpp>
 #include <support/tcp_proxy.hpp>
@@ -52,6 +53,7 @@ using turnstile::test::contains;
 using turnstile::test::lock_client;
 using turnstile::test::never_within;
 using turnstile::test::redis_server;
+using turnstile::test::run_until;
 using turnstile::test::undisturbed;
 using turnstile::test::until;
 
@@ -529,12 +531,7 @@ BOOST_AUTO_TEST_CASE(operations_do_not_wait_for_the_next_attempt_if_the_configur
     const auto outcome = [&](auto& what, auto operation)
     {
         turnstile::test::start(turnstile::test::path::handler, context, what, operation);
-        until(
-            [&]
-            {
-                turnstile::test::drain(context);
-                return what.is_complete();
-            });
+        run_until(context, [&] { return what.is_complete(); });
         return what.state();
     };
     turnstile::test::attempt<> ready;

@@ -83,6 +83,17 @@ void check_stop(int signal)
     BOOST_TEST(server.exit_status() == 0);
 }
 
+/// Sends a signal. Before that, the server has read what other clients have sent: it answers a later request. Afterwards,
+/// it has received the signal: it closes idle connections.
+void signal_and_wait(server_process& server, int signal)
+{
+    http_client idle(server.address());
+    idle.send(request_text("GET", "/healthz"));
+    BOOST_TEST(idle.receive().status == 200);
+    server.signal(signal);
+    BOOST_TEST(idle.ends());
+}
+
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(a_token_permits_what_its_role_needs)
@@ -202,13 +213,7 @@ BOOST_AUTO_TEST_CASE(a_second_signal_kills_a_server_that_waits_for_a_client)
     server_process server({"--request-timeout", "600"});
     http_client slow(server.address());
     slow.send(request_text("POST", "/semaphore", R"({"name":"a","value":1})").substr(0, 9));
-    // The server has read those bytes before it answers a later request, and it closes idle connections when it has
-    // received the signal.
-    http_client idle(server.address());
-    idle.send(request_text("GET", "/healthz"));
-    BOOST_TEST(idle.receive().status == 200);
-    server.signal(SIGTERM);
-    BOOST_TEST(idle.ends());
+    signal_and_wait(server, SIGTERM);
     server.signal(SIGTERM);
     BOOST_TEST(server.exit_status() == -1);
 }
@@ -220,11 +225,7 @@ BOOST_AUTO_TEST_CASE(a_second_sighup_does_not_kill_a_server_that_waits_for_a_cli
     const std::string request = request_text("POST", "/semaphore", R"({"name":"a","value":1})");
     http_client slow(server.address());
     slow.send(request.substr(0, 9));
-    http_client idle(server.address());
-    idle.send(request_text("GET", "/healthz"));
-    BOOST_TEST(idle.receive().status == 200);
-    server.signal(SIGHUP);
-    BOOST_TEST(idle.ends());
+    signal_and_wait(server, SIGHUP);
     server.signal(SIGHUP);
     slow.send(request.substr(9));
     BOOST_TEST(slow.receive().status == 200);
@@ -258,14 +259,7 @@ BOOST_AUTO_TEST_CASE(a_stopping_server_answers_a_request_that_it_has_begun_to_re
         ask(server.address(), "POST", "/semaphore", R"({"name":"a","value":1})");
         http_client client(server.address());
         client.send(request.substr(0, sent));
-        // The server has read those bytes before it answers a later request, and it closes idle connections when it
-        // has received the signal.
-        ask(server.address(), "GET", "/healthz");
-        http_client idle(server.address());
-        idle.send(request_text("GET", "/healthz"));
-        BOOST_TEST(idle.receive().status == 200);
-        server.signal(SIGTERM);
-        BOOST_TEST(idle.ends());
+        signal_and_wait(server, SIGTERM);
         client.send(request.substr(sent));
         const auto answer = client.receive();
         BOOST_TEST(answer.status == 503);
@@ -288,13 +282,7 @@ BOOST_AUTO_TEST_CASE(a_stopping_server_does_not_wait_for_leases)
         request_text("POST", "/semaphore/renew", R"({"name":"a",)" + granted.substr(permit));
     http_client client(server.address());
     client.send(renewal.substr(0, 1));
-    // The server has read that byte before it answers a later request, and it closes idle connections when it has
-    // received the signal.
-    http_client idle(server.address());
-    idle.send(request_text("GET", "/healthz"));
-    BOOST_TEST(idle.receive().status == 200);
-    server.signal(SIGTERM);
-    BOOST_TEST(idle.ends());
+    signal_and_wait(server, SIGTERM);
     client.send(renewal.substr(1));
     BOOST_TEST(client.receive().status == 200);
     BOOST_TEST(server.exit_status() == 0);

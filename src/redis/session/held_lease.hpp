@@ -16,7 +16,7 @@
 #include "redis/session/boot_clock.hpp"
 #include "redis/session/context_life.hpp"
 
-// What locks, jobs and contributions that a session holds have in common.
+// The common parts of the locks, jobs and contributions that a session holds.
 
 namespace turnstile::redis::detail {
 
