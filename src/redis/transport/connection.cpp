@@ -243,10 +243,8 @@ private:
 
     // --- events of the link -----------------------------------------------------------------
 
-    void message(std::string_view channel, std::string_view payload) override
+    void message(std::string_view payload) override
     {
-        if (channel != channel_)
-            return;
         if (!open_)
         {
             if (test_->hears(payload))
@@ -295,8 +293,7 @@ private:
         report_once(for_good ? log_level::error : log_level::warning,
                     lacks_credentials_ ? "no credentials" : line, line);
         if (observer_ != nullptr)
-            observer_->disconnected(
-                was_open ? why : make_error_code(for_good ? failure_->code : errc::unreachable));
+            observer_->disconnected(for_good ? failure_->code : errc::unreachable);
     }
 
     /// Logs a problem once; repetitions have the level debug.

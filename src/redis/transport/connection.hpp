@@ -65,8 +65,8 @@ public:
         /// The connection accepts commands from now on.
         virtual void connected(std::uint64_t incarnation, const server_info& server) = 0;
 
-        /// The link broke, or an attempt to connect failed; the next attempt follows. If an attempt failed with another
-        /// error than `unreachable`, the password, the ACL or the server has to be changed.
+        /// The link broke, or an attempt to connect failed; the next attempt follows. If the error is not `unreachable`,
+        /// the password, the ACL or the server has to be changed.
         virtual void disconnected(error_code why) = 0;
 
         /// A message arrived on the wake channel.

@@ -226,7 +226,7 @@ private:
     void pushed()
     {
         if (words_count_ == words_.size() && words_[0] == "message")
-            observer_->message(words_[1], words_[2]);
+            observer_->message(words_[2]);
     }
 
     /// The reply is complete. Boost.Redis reports that one turn of the executor later, see executed().

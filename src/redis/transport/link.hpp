@@ -65,8 +65,8 @@ public:
     class observer
     {
     public:
-        /// A message arrived. May call any function of the link.
-        virtual void message(std::string_view channel, std::string_view payload) = 0;
+        /// A message arrived on the link's channel. May call any function of the link.
+        virtual void message(std::string_view payload) = 0;
 
         /// The link has ended. This is the last event, apart from the unknown replies that follow at once.
         virtual void ended(const error_code& why, const link_findings& findings) = 0;
