@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <array>
+#include <boost/beast/core/string.hpp>
 #include <charconv>
 #include <cmath>
 #include <utility>
@@ -22,14 +23,10 @@ namespace {
 constexpr std::size_t longest_name = 4096;
 
 /// A content type without its parameters, such as the character set.
-std::string media_type(std::string_view content_type)
+std::string_view media_type(std::string_view content_type)
 {
-    std::string type(content_type.substr(0, content_type.find(';')));
-    while (!type.empty() && type.back() == ' ')
-        type.pop_back();
-    for (char& c : type)
-        c = c >= 'A' && c <= 'Z' ? static_cast<char>(c + ('a' - 'A')) : c;
-    return type;
+    const std::string_view type = content_type.substr(0, content_type.find(';'));
+    return type.substr(0, type.find_last_not_of(' ') + 1);
 }
 
 /// The shortest text of a number.
@@ -71,11 +68,11 @@ fields decode_body(const request& message)
 {
     if (message.body.empty())
         refuse(400, "body is empty: a JSON object or a form is needed");
-    const std::string type = media_type(message.content_type);
+    const std::string_view type = media_type(message.content_type);
     std::optional<fields> decoded;
-    if (type == "application/json")
+    if (boost::beast::iequals(type, "application/json"))
         decoded = decode_json(message.body);
-    else if (type == "application/x-www-form-urlencoded")
+    else if (boost::beast::iequals(type, "application/x-www-form-urlencoded"))
         decoded = decode_form(message.body);
     else
         refuse(415, "content type must be application/json or application/x-www-form-urlencoded");
@@ -95,8 +92,7 @@ fields decode_query(std::string_view target)
 
 const std::string& name_in(const fields& body)
 {
-    const field* found = body.find("name");
-    const auto* name = found == nullptr ? nullptr : std::get_if<std::string>(found);
+    const auto* name = std::get_if<std::string>(body.find("name"));
     if (name == nullptr || name->empty() || name->size() > longest_name)
         refuse(400, "name must be a text of 1 to " + std::to_string(longest_name) + " bytes");
     return *name;

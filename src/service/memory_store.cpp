@@ -70,10 +70,8 @@ std::int64_t memory_store::largest() const
 
 awaitable<result> memory_store::create(std::string_view name, std::int64_t value)
 {
-    result answer{outcome::done, value};
-    if (!add_semaphore(name, value))
-        answer.what = outcome::exists;
-    co_return answer;
+    const bool is_new = add_semaphore(name, value);
+    co_return result{is_new ? outcome::done : outcome::exists, value};
 }
 
 /// Returns false if the name exists.
@@ -90,10 +88,9 @@ bool memory_store::add_semaphore(std::string_view name, std::int64_t value)
 
 awaitable<result> memory_store::remove(std::string_view name)
 {
-    result answer;
     const auto found = semaphores_.find(name);
     if (found == semaphores_.end())
-        co_return answer;
+        co_return result();
     const auto removed = found->second;
     store::publish({.what = happening::deleted, .name = name});
     removed->name = {};
@@ -104,8 +101,7 @@ awaitable<result> memory_store::remove(std::string_view name)
     // The recorder may describe the whole state, which no longer contains the semaphore.
     if (recorder_)
         recorder_({name, {}, {}, 0, {}, {}, 0});
-    answer.what = outcome::done;
-    co_return answer;
+    co_return result{outcome::done};
 }
 
 awaitable<result> memory_store::value(std::string_view name)
@@ -173,36 +169,26 @@ awaitable<result> memory_store::free(std::string_view name, std::uint64_t token)
 
 awaitable<grant> memory_store::try_down(std::string_view name, const down_request& wanted)
 {
-    grant answer;
     const auto found = find(name);
     if (!found)
-        co_return answer;
+        co_return grant();
     if (closing_)
-    {
-        answer.what = outcome::closing;
-        co_return answer;
-    }
+        co_return grant{{outcome::closing}};
     if (auto units = found->semaphore.try_acquire(wanted.units))
     {
         units->forget();
         co_return make_grant(found, wanted);
     }
-    answer.what = outcome::busy;
-    answer.value = found->value();
-    co_return answer;
+    co_return grant{{outcome::busy, found->value()}};
 }
 
 awaitable<grant> memory_store::down(std::string_view name, const down_request& wanted)
 {
-    grant answer;
     const auto found = find(name);
     if (!found)
-        co_return answer;
+        co_return grant();
     if (counts_.waiters == max_waiters_)
-    {
-        answer.what = outcome::crowded;
-        co_return answer;
-    }
+        co_return grant{{outcome::crowded}};
     const auto self = found->waiters.insert(found->waiters.end(),
                                             waiter{wanted.client, wanted.units, clock::now()});
     ++counts_.waiters;
@@ -223,10 +209,8 @@ awaitable<grant> memory_store::down(std::string_view name, const down_request& w
     if (error || units)
         ++counts_.withdrawn;
     if (found->name.empty())
-        co_return answer;
-    answer.what = closing_ ? outcome::closing : outcome::busy;
-    answer.value = found->value();
-    co_return answer;
+        co_return grant();
+    co_return grant{{closing_ ? outcome::closing : outcome::busy, found->value()}};
 }
 
 awaitable<listed_page> memory_store::list(std::string_view after, std::size_t limit)

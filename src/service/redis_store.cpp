@@ -69,10 +69,7 @@ outcome to_outcome(directory_status status)
 
 result unavailable(error_code error)
 {
-    result answer;
-    answer.what = outcome::unavailable;
-    answer.reason = "Redis: " + error.message();
-    return answer;
+    return {outcome::unavailable, 0, "Redis: " + error.message()};
 }
 
 /// The result of a call that changes or reads a semaphore.
@@ -170,18 +167,13 @@ awaitable<grant> redis_store::try_down(std::string_view name, const down_request
         co_await directory_.async_take(name, wanted.units, terms, as_result);
     if (!error && answer.status == directory_status::done)
         co_return make_grant(answer, begin);
-    grant refused;
-    static_cast<result&>(refused) = to_result(error, answer);
-    co_return refused;
+    co_return grant{to_result(error, answer)};
 }
 
 awaitable<listed_page> redis_store::list(std::string_view after, std::size_t limit)
 {
-    listed_page page;
     auto [error, found] = co_await directory_.async_list(after, limit, as_result);
-    page.what = outcome::done;
-    if (error)
-        static_cast<result&>(page) = unavailable(error);
+    listed_page page{error ? unavailable(error) : result{outcome::done}};
     for (const redis::listed_semaphore& each : found.semaphores)
         page.semaphores.push_back(to_listed(each));
     page.next = std::move(found.next);
@@ -190,14 +182,10 @@ awaitable<listed_page> redis_store::list(std::string_view after, std::size_t lim
 
 awaitable<detailed> redis_store::detail(std::string_view name, std::size_t limit)
 {
-    detailed answer;
     const auto [error, found] = co_await directory_.async_detail(name, limit, as_result);
     if (error)
-    {
-        static_cast<result&>(answer) = unavailable(error);
-        co_return answer;
-    }
-    answer.what = to_outcome(found.status);
+        co_return detailed{unavailable(error)};
+    detailed answer{{to_outcome(found.status)}};
     answer.state = to_listed(found.state);
     for (const redis::listed_waiter& each : found.waiters)
         answer.waiters.push_back({each.session, each.units, each.waiting_for, {}, {}, 0});
@@ -218,11 +206,7 @@ awaitable<result> redis_store::check()
 awaitable<grant> redis_store::down(std::string_view name, const down_request& wanted)
 {
     if (closing_ || counts_.waiters == max_waiters_)
-    {
-        grant refused;
-        refused.what = closing_ ? outcome::closing : outcome::crowded;
-        co_return refused;
-    }
+        co_return grant{{closing_ ? outcome::closing : outcome::crowded}};
     const auto begin = std::chrono::steady_clock::now();
     redis::async_semaphore& semaphore = join(name);
     if (is_watched())
@@ -276,8 +260,7 @@ awaitable<grant> redis_store::keep(std::string_view name, const down_request& wa
         co_return make_grant(answer, begin, waited);
     }
     ++counts_.withdrawn;
-    grant refused;
-    static_cast<result&>(refused) = to_result(error, answer);
+    grant refused{to_result(error, answer)};
     // There may be another semaphore of that name.
     const bool is_removed = error == redis::errc::no_such_object;
     if (is_removed || (!unread && found.status == directory_status::missing))
@@ -297,22 +280,14 @@ awaitable<grant> redis_store::keep(std::string_view name, const down_request& wa
 awaitable<grant> redis_store::end_wait(std::string_view name, const down_request& wanted,
                                        error_code error, std::chrono::milliseconds waited)
 {
-    grant refused;
-    refused.what = outcome::busy;
     if (error)
         ++counts_.withdrawn;
     if (error == redis::errc::no_such_object)
-    {
-        refused.what = outcome::missing;
-        co_return refused;
-    }
+        co_return grant{{outcome::missing}};
     if (closing_)
-    {
-        refused.what = outcome::closing;
-        co_return refused;
-    }
-    if (error && error != asio::error::operation_aborted)
-        static_cast<result&>(refused) = unavailable(error);
+        co_return grant{{outcome::closing}};
+    const bool is_failure = error && error != asio::error::operation_aborted;
+    grant refused{is_failure ? unavailable(error) : result{outcome::busy}};
     auto [unread, found] = co_await directory_.async_read(name, as_result);
     found.units = wanted.units;
     if (!unread && found.status == directory_status::done)

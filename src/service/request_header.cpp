@@ -25,14 +25,8 @@ std::string new_request_id()
 
 bool is_request_id(std::string_view text) noexcept
 {
-    if (text.empty() || text.size() > 128)
-        return false;
-    for (const char c : text)
-    {
-        if (c <= ' ' || c > '~')
-            return false;
-    }
-    return true;
+    return !text.empty() && text.size() <= 128 &&
+           std::ranges::all_of(text, [](char c) { return c > ' ' && c <= '~'; });
 }
 
 std::string_view take_authority(std::string_view& target)

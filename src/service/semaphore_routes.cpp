@@ -124,8 +124,7 @@ awaitable<response> service::notify(const request& message, const std::string&)
     const std::string& name = name_in(body);
     const down_request wanted =
         down_request_in(message, body, static_cast<double>(settings_.max_wait.count()));
-    const field* const sent = body.find("url");
-    const auto* const url = sent == nullptr ? nullptr : std::get_if<std::string>(sent);
+    const auto* const url = std::get_if<std::string>(body.find("url"));
     const auto target = url == nullptr ? std::nullopt : parse_url(*url);
     if (!target)
         refuse(400, "url must be http://HOST[:PORT]/PATH or https://HOST[:PORT]/PATH");
@@ -245,8 +244,7 @@ awaitable<response> service::list(const request& message, const std::string&)
     const fields query = decode_query(message.target);
     const auto limit =
         static_cast<std::size_t>(whole_number_in(query, "limit", 1, 1000).value_or(100));
-    const field* after = query.find("after");
-    const auto* from = after == nullptr ? nullptr : std::get_if<std::string>(after);
+    const auto* from = std::get_if<std::string>(query.find("after"));
     // GCC 12 would evaluate both sides of a conditional expression inside a co_await.
     const std::string_view begin = from == nullptr ? std::string_view() : *from;
     const listed_page page = co_await store_->list(begin, limit);

@@ -158,18 +158,14 @@ private:
             co_await refuse(message, 400, rule);
             co_return false;
         }
-        const auto header = [&](http::field name)
-        {
-            const auto text = message[name];
-            return std::string_view(text.data(), text.size());
-        };
-        const auto method = message.method_string();
-        std::string_view target(message.target().data(), message.target().size());
+        const auto header = [&](http::field name) -> std::string_view { return message[name]; };
+        const std::string_view method = message.method_string();
+        std::string_view target = message.target();
         const std::string_view authority = take_authority(target);
         std::optional<std::string_view> origin;
         if (message.count(http::field::origin) != 0)
             origin = header(http::field::origin);
-        const request asked{{method.data(), method.size()},
+        const request asked{method,
                             target,
                             header(http::field::content_type),
                             header(http::field::authorization),
@@ -286,8 +282,7 @@ private:
     /// The id that the client has chosen, or else a new one.
     static std::string id_of(const header_type& message)
     {
-        const auto sent = message["X-Request-Id"];
-        const std::string_view id(sent.data(), sent.size());
+        const std::string_view id = message["X-Request-Id"];
         return is_request_id(id) ? std::string(id) : new_request_id();
     }
 

@@ -117,18 +117,16 @@ service::~service() = default;
 
 awaitable<response> service::answer(const request& message)
 {
-    response answer;
     try
     {
         std::string name;
         const route& found = find_route(message, name);
-        answer = co_await (this->*found.handler)(message, name);
+        co_return co_await (this->*found.handler)(message, name);
     }
     catch (refusal& refused)
     {
-        answer = std::move(refused.answer);
+        co_return std::move(refused.answer);
     }
-    co_return answer;
 }
 
 void service::close()

@@ -79,8 +79,7 @@ std::string encode(const stored_state& stored)
 /// A whole number from 0 to largest_value.
 std::optional<std::int64_t> number_in(const fields& line, std::string_view name)
 {
-    const field* const found = line.find(name);
-    const auto* const number = found == nullptr ? nullptr : std::get_if<double>(found);
+    const auto* const number = std::get_if<double>(line.find(name));
     if (number == nullptr || !(*number >= 0 && *number <= static_cast<double>(largest_value)))
         return std::nullopt;
     return static_cast<std::int64_t>(*number);
@@ -88,8 +87,7 @@ std::optional<std::int64_t> number_in(const fields& line, std::string_view name)
 
 std::string text_in(const fields& line, std::string_view name)
 {
-    const field* const found = line.find(name);
-    const auto* const text = found == nullptr ? nullptr : std::get_if<std::string>(found);
+    const auto* const text = std::get_if<std::string>(line.find(name));
     return text == nullptr ? std::string() : *text;
 }
 
