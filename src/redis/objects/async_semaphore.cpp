@@ -162,8 +162,8 @@ void release_part(const permit_share::part& part, bool stays_outside, const list
     }
     if (is_rest)
         held->end();
-    if (done && !posted)
-        done->complete(is_held ? make_error_code(errc::session_closed)
+    if (!posted)
+        complete(done, is_held ? make_error_code(errc::session_closed)
                                : make_error_code(turnstile::errc::lost));
 }
 
@@ -297,10 +297,7 @@ void permit_grant::start_release(permit_grant& owned, erased_handler<void(error_
     else
         whole = std::make_shared<joint_release>(parts, std::move(handler));
     if (parts == 0)
-    {
-        single->complete(turnstile::errc::empty_guard);
-        return;
-    }
+        return complete(single, turnstile::errc::empty_guard);
     const auto release_all = [&](const std::shared_ptr<permit_share>& share)
     {
         for (; !share->parts().empty(); share->remove_last())
@@ -316,22 +313,13 @@ void permit_grant::start_keep(permit_grant owned, std::string_view key, std::str
     const auto done = std::make_shared<completion<error_code>>(std::move(handler));
     // If a check fails, the destructor of `owned` releases the units.
     if (!owned.share_ || owned.share_->parts().size() != 1)
-    {
-        done->complete(turnstile::errc::empty_guard);
-        return;
-    }
+        return complete(done, turnstile::errc::empty_guard);
     const permit_share::part part = owned.share_->parts().front();
     const std::shared_ptr<held_lock>& held = part.held;
     if (held->lock->keys.front() != key)
-    {
-        done->complete(turnstile::errc::wrong_object);
-        return;
-    }
+        return complete(done, turnstile::errc::wrong_object);
     if (part.units != held->count().held)
-    {
-        done->complete(turnstile::errc::invalid_count);
-        return;
-    }
+        return complete(done, turnstile::errc::invalid_count);
     if (heir.empty())
     {
         release_part(part, true, done);
@@ -373,10 +361,9 @@ namespace {
 void start_call(const std::shared_ptr<lock_handle>& pool, call_kind what, std::int64_t number,
                 count_handler handler)
 {
-    const auto done = std::make_shared<completion<error_code, std::int64_t>>(std::move(handler));
-    if (!pool->core->post([pool, what, number, done](session_engine& engine)
-                          { engine.call(*pool, what, number, done); }))
-        done->complete(errc::session_closed, 0);
+    ask(*pool->core, std::move(handler),
+        [pool, what, number](session_engine& engine, const auto& done)
+        { engine.call(*pool, what, number, done); });
 }
 
 void start_change(const std::shared_ptr<lock_handle>& pool, call_kind what, std::int64_t number,
@@ -395,7 +382,7 @@ void start_change(const std::shared_ptr<lock_handle>& pool, call_kind what, std:
 void start_add(const std::shared_ptr<lock_handle>& pool, std::int64_t units, done_handler handler)
 {
     if (units < 1)
-        completion<error_code>(std::move(handler)).complete(turnstile::errc::invalid_count);
+        complete(std::move(handler), turnstile::errc::invalid_count);
     else
         start_change(pool, call_kind::add, units, std::move(handler));
 }
@@ -406,10 +393,9 @@ void start_resize(const std::shared_ptr<lock_handle>& pool, std::int64_t capacit
     // The capacity of a semaphore of a directory is that of all of them.
     const auto& shape = pool->options.pool;
     if (shape && shape->outside < 0)
-        completion<error_code>(std::move(handler))
-            .complete(boost::asio::error::operation_not_supported);
+        complete(std::move(handler), boost::asio::error::operation_not_supported);
     else if (capacity < 1 || capacity > async_semaphore::max_capacity)
-        completion<error_code>(std::move(handler)).complete(turnstile::errc::invalid_count);
+        complete(std::move(handler), turnstile::errc::invalid_count);
     else
         start_change(pool, call_kind::resize, capacity, std::move(handler));
 }

@@ -56,10 +56,9 @@ void start_wait(const std::shared_ptr<condition_handle>& condition, grant& guard
 void start_notify(const std::shared_ptr<condition_handle>& condition, bool all,
                   count_handler handler)
 {
-    const auto done = std::make_shared<completion<error_code, std::int64_t>>(std::move(handler));
-    if (!condition->lock->core->post([condition, all, done](session_engine& engine)
-                                     { engine.notify(*condition, all, done); }))
-        done->complete(errc::session_closed, 0);
+    ask(*condition->lock->core, std::move(handler),
+        [condition, all](session_engine& engine, const auto& done)
+        { engine.notify(*condition, all, done); });
 }
 
 void notify(const std::shared_ptr<condition_handle>& condition, bool all) noexcept

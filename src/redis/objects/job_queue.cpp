@@ -161,11 +161,7 @@ void start_next(const std::shared_ptr<job_queue_handle>& queue, hold_handler han
 void start_finish_and_next(job_hold& hold, hold_handler handler)
 {
     if (hold.is_empty())
-    {
-        completion<error_code, job_hold>(std::move(handler))
-            .complete(turnstile::errc::empty_guard, {});
-        return;
-    }
+        return complete(std::move(handler), turnstile::errc::empty_guard, {});
     consume(hold, hold.take(),
             [&](const std::shared_ptr<held_job>& held)
             {
@@ -178,10 +174,7 @@ void start_end(job_hold& hold, attempt_end how, std::string error, answer_handle
 {
     const auto done = std::make_shared<job_call::done_type>(std::move(handler));
     if (hold.is_empty())
-    {
-        done->complete(turnstile::errc::empty_guard, {});
-        return;
-    }
+        return complete(done, turnstile::errc::empty_guard, {});
     const auto post_end = [&](const std::shared_ptr<held_job>& held)
     {
         const bool posted = held->queue->core->post(

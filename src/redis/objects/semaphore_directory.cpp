@@ -177,19 +177,13 @@ void read_page(const std::shared_ptr<directory_handle>& directory, session_engin
     for (std::size_t i = what.read; i < end; ++i)
         keys.push_back(directory->key_of(what.named[i].name));
     if (keys.empty())
-    {
-        done->complete({}, std::move(what.page));
-        return;
-    }
+        return complete(done, {}, std::move(what.page));
     directory->read_numbers(engine, keys,
                             [directory, &engine, what = std::move(what),
                              done](error_code error, const std::vector<std::string>& leaves)
                             {
                                 if (error)
-                                {
-                                    done->complete(error, {});
-                                    return;
-                                }
+                                    return complete(done, error, {});
                                 page_in_progress next = what;
                                 add_numbers(next, leaves);
                                 read_page(directory, engine, std::move(next), done);
@@ -234,69 +228,53 @@ void send_detail(const std::shared_ptr<directory_handle>& directory, session_eng
 void start_call(const std::shared_ptr<directory_handle>& directory, directory_call call,
                 directory_answer_handler handler)
 {
-    const auto done =
-        std::make_shared<completion<error_code, semaphore_answer>>(std::move(handler));
     const bool creates = call.what == directory_operation::create;
     if (const error_code broken = broken_rule(call))
-    {
-        done->complete(broken, {});
-        return;
-    }
+        return complete(std::move(handler), broken, {});
     if (creates && (call.number < 0 || call.number > async_semaphore::max_capacity))
     {
         semaphore_answer answer;
         answer.status = directory_status::excess;
         answer.state.name = call.name;
-        done->complete({}, std::move(answer));
-        return;
+        return complete(std::move(handler), {}, std::move(answer));
     }
     if (call.what == directory_operation::take && call.terms.lease.count() != 0)
         call.permit = make_permit_id();
-    if (!directory->core->post([directory, call = std::move(call), done](session_engine& engine)
-                               { send_call(directory, engine, call, done); }))
-        done->complete(errc::session_closed, {});
+    ask(*directory->core, std::move(handler),
+        [directory, call = std::move(call)](session_engine& engine, const answer_completion& done)
+        { send_call(directory, engine, call, done); });
 }
 
 void start_call(const std::shared_ptr<directory_handle>& directory, directory_call call,
                 directory_page_handler handler)
 {
-    const auto done = std::make_shared<completion<error_code, semaphore_page>>(std::move(handler));
-    if (!directory->core->post(
-            [directory, call = std::move(call), done](session_engine& engine)
-            {
-                const auto limit = static_cast<std::size_t>(call.number);
-                directory->look(engine, "pool_names", {directory->index},
-                                {call.name, std::to_string(limit + 1)},
-                                [directory, &engine, limit,
-                                 done](error_code error, const std::vector<std::string>& leaves)
-                                {
-                                    if (error)
-                                    {
-                                        done->complete(error, {});
-                                        return;
-                                    }
-                                    page_in_progress what;
-                                    what.page = parse_names(leaves, limit);
-                                    what.named = std::exchange(what.page.semaphores, {});
-                                    read_page(directory, engine, std::move(what), done);
-                                });
-            }))
-        done->complete(errc::session_closed, {});
+    ask(*directory->core, std::move(handler),
+        [directory, call = std::move(call)](session_engine& engine, const page_completion& done)
+        {
+            const auto limit = static_cast<std::size_t>(call.number);
+            directory->look(engine, "pool_names", {directory->index},
+                            {call.name, std::to_string(limit + 1)},
+                            [directory, &engine, limit,
+                             done](error_code error, const std::vector<std::string>& leaves)
+                            {
+                                if (error)
+                                    return complete(done, error, {});
+                                page_in_progress what;
+                                what.page = parse_names(leaves, limit);
+                                what.named = std::exchange(what.page.semaphores, {});
+                                read_page(directory, engine, std::move(what), done);
+                            });
+        });
 }
 
 void start_call(const std::shared_ptr<directory_handle>& directory, directory_call call,
                 directory_detail_handler handler)
 {
-    const auto done =
-        std::make_shared<completion<error_code, semaphore_detail>>(std::move(handler));
     if (const error_code broken = broken_rule(call))
-    {
-        done->complete(broken, {});
-        return;
-    }
-    if (!directory->core->post([directory, call = std::move(call), done](session_engine& engine)
-                               { send_detail(directory, engine, call, done); }))
-        done->complete(errc::session_closed, {});
+        return complete(std::move(handler), broken, {});
+    ask(*directory->core, std::move(handler),
+        [directory, call = std::move(call)](session_engine& engine, const detail_completion& done)
+        { send_detail(directory, engine, call, done); });
 }
 
 namespace {
@@ -321,10 +299,7 @@ void start_keep(const std::shared_ptr<directory_handle>& directory, directory_ca
     const auto done =
         std::make_shared<completion<error_code, semaphore_answer>>(std::move(handler));
     if (const error_code broken = broken_rule(call))
-    {
-        done->complete(broken, {});
-        return;
-    }
+        return complete(done, broken, {});
     const std::uint64_t token = units.fencing_token();
     std::string heir;
     if (call.terms.lease.count() != 0)
@@ -338,10 +313,7 @@ void start_keep(const std::shared_ptr<directory_handle>& directory, directory_ca
         [directory, call = std::move(call), token, done](const error_code& error)
         {
             if (error)
-            {
-                done->complete(error, {});
-                return;
-            }
+                return complete(done, error, {});
             if (!directory->core->post(
                     [directory, call, token, done](session_engine& engine)
                     {

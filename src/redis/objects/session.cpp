@@ -164,35 +164,22 @@ session_metrics session::metrics() const
     return core_->metrics();
 }
 
-namespace {
-
-/// Calls a function of the engine, which reports to a handler; without an engine, the handler gets an error.
-void ask(detail::session_core& core, detail::erased_handler<void(error_code)> handler,
-         void (*what)(detail::session_engine&, const detail::listener&))
-{
-    auto done = std::make_shared<detail::completion<error_code>>(std::move(handler));
-    if (!core.post([done, what](detail::session_engine& engine) { what(engine, done); }))
-        done->complete(errc::session_closed);
-}
-
-}  // namespace
-
 void session::start_ready(handler_type handler)
 {
     ask(*core_, std::move(handler),
-        [](detail::session_engine& engine, const detail::listener& done) { engine.ready(done); });
+        [](detail::session_engine& engine, const auto& done) { engine.ready(done); });
 }
 
 void session::start_ping(handler_type handler)
 {
     ask(*core_, std::move(handler),
-        [](detail::session_engine& engine, const detail::listener& done) { engine.ping(done); });
+        [](detail::session_engine& engine, const auto& done) { engine.ping(done); });
 }
 
 void session::start_close(handler_type handler)
 {
     ask(*core_, std::move(handler),
-        [](detail::session_engine& engine, const detail::listener& done) { engine.close(done); });
+        [](detail::session_engine& engine, const auto& done) { engine.close(done); });
 }
 
 }  // namespace turnstile::redis

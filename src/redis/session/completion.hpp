@@ -22,6 +22,7 @@
 #include <mutex>
 #include <optional>
 #include <turnstile/redis/detail/erased_handler.hpp>
+#include <type_traits>
 #include <utility>
 
 #include "redis/session/context_life.hpp"
@@ -168,6 +169,21 @@ private:
     std::shared_ptr<context_life> life_;
     std::optional<pending> pending_;
 };
+
+/// Completes an operation that was not started.
+template <class... Args>
+void complete(erased_handler<void(Args...)> handler, std::type_identity_t<Args>... args)
+{
+    completion<Args...>(std::move(handler)).complete(std::move(args)...);
+}
+
+/// Completes an operation, unless nobody needs its result.
+template <class... Args>
+void complete(const std::shared_ptr<completion<Args...>>& done, std::type_identity_t<Args>... args)
+{
+    if (done)
+        done->complete(std::move(args)...);
+}
 
 }  // namespace turnstile::redis::detail
 

@@ -222,10 +222,7 @@ void break_lock(session_engine& engine, const breaking& what, const std::string&
                             (!answers || answers->front().status != script_answer::status_code::ok))
                             error = error_in(leaves);
                         if (error)
-                        {
-                            what.done->complete(error, what.broken);
-                            return;
-                        }
+                            return complete(what.done, error, what.broken);
                         breaking next = what;
                         std::int64_t broken = 0;
                         (void)parse_number(answers->front().extra, broken);
@@ -243,19 +240,15 @@ void break_lock(session_engine& engine, const breaking& what, const std::string&
 
 void start_inspect(const std::shared_ptr<lock_handle>& lock, status_handler handler)
 {
-    const auto done = std::make_shared<completion<error_code, lock_status>>(std::move(handler));
-    if (!lock->core->post([lock, done](session_engine& engine) { inspect(engine, lock, done); }))
-        done->complete(errc::session_closed, lock_status());
+    ask(*lock->core, std::move(handler),
+        [lock](session_engine& engine, const auto& done) { inspect(engine, lock, done); });
 }
 
 void start_break(const std::shared_ptr<lock_handle>& lock, std::optional<std::uint64_t> fence,
                  count_handler handler)
 {
-    const auto done = std::make_shared<completion<error_code, std::int64_t>>(std::move(handler));
-    if (!lock->core->post(
-            [what = breaking{lock, done}, fence](session_engine& engine)
-            { break_lock(engine, what, fence ? std::to_string(*fence) : std::string()); }))
-        done->complete(errc::session_closed, 0);
+    ask(*lock->core, std::move(handler), [lock, fence](session_engine& engine, const auto& done)
+        { break_lock(engine, {lock, done}, fence ? std::to_string(*fence) : std::string()); });
 }
 
 }  // namespace turnstile::redis::detail

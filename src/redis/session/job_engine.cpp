@@ -120,11 +120,7 @@ void job_engine::end(const std::shared_ptr<held_job>& held, attempt_end how, std
     held_.erase(held->attempt);
     // The lease may have expired before this ran on the strand.
     if (!client_.holds(held->attempt))
-    {
-        if (done)
-            done->complete(turnstile::errc::lost, {});
-        return;
-    }
+        return complete(done, turnstile::errc::lost, {});
     const auto call = std::make_shared<job_call>();
     call->queue = held->queue;
     call->op = job_operation::end;
@@ -195,8 +191,7 @@ void job_engine::stop(error_code error)
                       if (call->op != job_operation::end)
                           return false;
                       client_.abandon_call(id);
-                      if (call->done)
-                          call->done->complete(error, {});
+                      complete(call->done, error, {});
                       return true;
                   });
 }
@@ -291,8 +286,7 @@ void job_engine::perform(const job_answered& what)
             return send_call(ended);
         answer[0] = "ok 0 " + std::to_string(ended->removed);
     }
-    if (ended->done)
-        ended->done->complete(code, std::move(answer));
+    complete(ended->done, code, std::move(answer));
 }
 
 void job_engine::perform(const job_lost& what)

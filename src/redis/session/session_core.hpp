@@ -8,9 +8,13 @@
 #include <boost/asio/any_io_executor.hpp>
 #include <memory>
 #include <mutex>
+#include <turnstile/error.hpp>
+#include <turnstile/redis/detail/erased_handler.hpp>
+#include <turnstile/redis/error.hpp>
 #include <turnstile/redis/session.hpp>
 #include <utility>
 
+#include "redis/session/completion.hpp"
 #include "redis/session/context_life.hpp"
 #include "redis/session/session_engine.hpp"
 #include "redis/session/shared_histogram.hpp"
@@ -73,6 +77,17 @@ private:
     boost::asio::any_io_executor posts_;
     std::shared_ptr<session_engine> engine_;
 };
+
+/// Calls a function with the engine and the completion of an operation; without an engine, the operation fails.
+template <class... Results, class Function>
+void ask(session_core& core, erased_handler<void(error_code, Results...)> handler,
+         Function function)
+{
+    const auto done = std::make_shared<completion<error_code, Results...>>(std::move(handler));
+    if (!core.post([done, function = std::move(function)](session_engine& engine) mutable
+                   { function(engine, done); }))
+        done->complete(errc::session_closed, Results()...);
+}
 
 /// Gives the objects of a session access to its parts.
 struct session_access

@@ -288,10 +288,7 @@ void session_engine::call(lock_handle& pool, call_kind what, std::int64_t number
                           const caller& done)
 {
     if (const error_code why = why_refused())
-    {
-        done->complete(why, 0);
-        return;
-    }
+        return complete(done, why, 0);
     if (pool.id == 0)
         pool.id = client_.open_lock(pool.keys, pool.options);
     calling_.emplace(client_.call(boot_time(), pool.id, what, number), std::pair(what, done));
@@ -301,11 +298,7 @@ void session_engine::call(lock_handle& pool, call_kind what, std::int64_t number
 void session_engine::notify(const condition_handle& condition, bool all, const caller& done)
 {
     if (const error_code why = why_refused())
-    {
-        if (done)
-            done->complete(why, 0);
-        return;
-    }
+        return complete(done, why, 0);
     lock_handle& lock = *condition.lock;
     // A condition may outlive its mutex, which then has closed its lock. Other waiters still need the notification.
     lock_id temporary = 0;

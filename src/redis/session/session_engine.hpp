@@ -85,13 +85,6 @@ struct lock_operation
 /// Receives the result of an operation; null if nobody needs it.
 using listener = std::shared_ptr<completion<error_code>>;
 
-/// Completes a listener, if there is one.
-inline void complete(const listener& done, error_code what)
-{
-    if (done)
-        done->complete(what);
-}
-
 /// Receives the result of a call to a pool.
 using caller = std::shared_ptr<completion<error_code, std::int64_t>>;
 
