@@ -22,6 +22,8 @@
 #include <vector>
 
 #include "redis/protocol/clock_bound.hpp"
+#include "redis/protocol/timer_queue.hpp"
+#include "redis/protocol/unanswered_list.hpp"
 
 namespace turnstile::redis::detail {
 
@@ -202,8 +204,6 @@ public:
     [[nodiscard]] bool is_idle() const noexcept { return requests_.empty() && calls_.empty(); }
 
 private:
-    static constexpr local_time never = local_time::max();
-
     struct queue_state
     {
         job_queue_options options;
@@ -311,7 +311,6 @@ private:
 
     struct unanswered_command
     {
-        std::uint64_t number = 0;
         job_operation op = job_operation::push;
         job_queue_id queue = 0;
         /// The id of the request, the call, or the queue.
@@ -348,9 +347,9 @@ private:
     void resync_workers(job_queue_id id);
     void resend(const unanswered_command& sent);
 
-    unanswered_command remove_unanswered(
-        std::map<std::uint64_t, unanswered_command>::iterator which);
-    void on_next(const unanswered_command& sent, const std::vector<std::string>& answer);
+    std::optional<unanswered_command> take_unanswered(std::uint64_t number);
+    void on_next(std::uint64_t command, const unanswered_command& sent,
+                 const std::vector<std::string>& answer);
     [[nodiscard]] static bool may_be_done(const std::optional<ending>& what,
                                           std::string_view error);
     void request_refused(job_request_id id, std::string_view text);
@@ -388,7 +387,7 @@ private:
     std::map<job_request_id, request> requests_;
     std::map<job_attempt_id, attempt> attempts_;
     std::map<job_call_id, call_state> calls_;
-    std::map<std::uint64_t, unanswered_command> unanswered_;
+    unanswered_list<unanswered_command> unanswered_;
     // Requests whose records have to be fetched, and the number of fetches in flight.
     std::deque<job_request_id> to_fetch_;
     std::size_t fetching_ = 0;

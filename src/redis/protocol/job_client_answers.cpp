@@ -46,13 +46,11 @@ bool job_client::may_be_done(const std::optional<ending>& what, std::string_view
     return what && (what->repeated != repetition::first || has_failed_inside(error));
 }
 
-/// Removes a command that was answered or refused.
-job_client::unanswered_command job_client::remove_unanswered(
-    std::map<std::uint64_t, unanswered_command>::iterator which)
+/// Removes a command that was answered or refused; nothing if its answer is not outstanding.
+std::optional<job_client::unanswered_command> job_client::take_unanswered(std::uint64_t number)
 {
-    unanswered_command result = std::move(which->second);
-    unanswered_.erase(which);
-    if (result.op == job_operation::fetch)
+    auto result = unanswered_.take(number);
+    if (result && result->op == job_operation::fetch)
     {
         --fetching_;
         send_fetches();
@@ -64,41 +62,40 @@ void job_client::answered(local_time now, std::uint64_t number,
                           const std::vector<std::string>& answer)
 {
     advance(now);
-    const auto found = unanswered_.find(number);
-    if (found == unanswered_.end())
-        return;
     // An answer has several words, or is `foreign`.
     if (answer.empty() || answer[0].find_first_of(" f") == std::string::npos)
         return refused(now, number, not_understood);
-    const unanswered_command sent = remove_unanswered(found);
-    const auto place = queues_.find(sent.queue);
+    const auto sent = take_unanswered(number);
+    if (!sent)
+        return;
+    const auto place = queues_.find(sent->queue);
     if (place == queues_.end())
         return;
     queue_state& queue = place->second;
     const server_time shown = job_number(job_word(answer[0], 1));
     if (shown != 0)
-        queue.clock.sample(sent.sent_at, shown);
+        queue.clock.sample(sent->sent_at, shown);
     if (answer[0].ends_with(" more"))
         schedule_ask(queue, shown, shown);
-    switch (sent.op)
+    switch (sent->op)
     {
     case job_operation::next:
     case job_operation::fetch:
-        return on_next(sent, answer);
+        return on_next(number, *sent, answer);
     case job_operation::renew:
-        return on_renewal(sent, answer);
+        return on_renewal(*sent, answer);
     case job_operation::resync:
-        return on_resync(sent, answer);
+        return on_resync(*sent, answer);
     case job_operation::cancel:
         // A message with a grant would have arrived before this answer.
-        if (const auto each = requests_.find(sent.subject); each != requests_.end())
+        if (const auto each = requests_.find(sent->subject); each != requests_.end())
             if (each->second.fetched.empty())
                 erase(requests_, each);
         return;
     default:
         break;
     }
-    const auto call = calls_.find(sent.subject);
+    const auto call = calls_.find(sent->subject);
     if (call == calls_.end())
         return;
     if (call->second.awaited)
@@ -107,14 +104,15 @@ void job_client::answered(local_time now, std::uint64_t number,
     erase(calls_, call);
 }
 
-void job_client::on_next(const unanswered_command& sent, const std::vector<std::string>& answer)
+void job_client::on_next(std::uint64_t command, const unanswered_command& sent,
+                         const std::vector<std::string>& answer)
 {
     const auto found = requests_.find(sent.subject);
     if (found == requests_.end())
         return;
     request& each = found->second;
     // Outdated: the request has sent `next` again since, because a message granted a job that became a dead letter.
-    if (sent.op == job_operation::next && sent.number != each.asked)
+    if (sent.op == job_operation::next && command != each.asked)
         return;
     const std::string_view status = job_word(answer[0], 0);
     const std::int64_t now = job_number(job_word(answer[0], 1));
@@ -238,33 +236,30 @@ void job_client::on_resync(const unanswered_command& sent, const std::vector<std
 void job_client::refused(local_time now, std::uint64_t number, std::string_view text)
 {
     advance(now);
-    const auto found = unanswered_.find(number);
-    if (found == unanswered_.end())
+    const auto sent = take_unanswered(number);
+    if (!sent || !queues_.contains(sent->queue))
         return;
-    const unanswered_command sent = remove_unanswered(found);
-    if (!queues_.contains(sent.queue))
-        return;
-    if (sent.op == job_operation::renew)
-        return renewal_refused(sent.queue, text);
+    if (sent->op == job_operation::renew)
+        return renewal_refused(sent->queue, text);
     // Until the server confirms a cancellation, it may still grant the worker a job.
-    if (is_transient(text) || sent.op == job_operation::cancel)
+    if (is_transient(text) || sent->op == job_operation::cancel)
     {
-        delayed_.emplace(now + retry_interval, sent);
+        delayed_.emplace(now + retry_interval, *sent);
         return;
     }
-    switch (sent.op)
+    switch (sent->op)
     {
     case job_operation::next:
     case job_operation::fetch:
-        return request_refused(sent.subject, text);
+        return request_refused(sent->subject, text);
     case job_operation::resync:
-        for (const job_request_id each : sent.others)
+        for (const job_request_id each : sent->others)
             request_refused(each, text);
         return;
     default:
         break;
     }
-    const auto call = calls_.find(sent.subject);
+    const auto call = calls_.find(sent->subject);
     if (call == calls_.end())
         return;
     const job_result result = refusal_of(text, may_be_done(call->second.ends, text));

@@ -38,10 +38,8 @@ std::string job_client::worker_name(job_request_id id, const queue_state& queue)
 void job_client::send(job_operation op, job_queue_id queue, std::uint64_t subject,
                       std::vector<std::string> arguments, std::vector<std::uint64_t> others)
 {
-    const std::uint64_t number = ++last_;
+    const std::uint64_t number = unanswered_.add({op, queue, subject, now_, std::move(others)});
     arguments.insert(arguments.begin(), wake_prefix_);
-    unanswered_.emplace(number,
-                        unanswered_command{number, op, queue, subject, now_, std::move(others)});
     actions_.emplace_back(
         job_command{number, op, queues_.at(queue).options.key, std::move(arguments)});
 }
@@ -58,7 +56,7 @@ void job_client::send_next(job_request_id id)
     const auto ends = arguments_of(each.ends.value_or(ending()));
     send(job_operation::next, each.queue, id,
          {each.worker, each.ticket, ends[0], ends[2], ends[3], ends[4]});
-    each.asked = last_;
+    each.asked = unanswered_.last();
 }
 
 /// The arguments of the script `end`.
