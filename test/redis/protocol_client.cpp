@@ -269,7 +269,7 @@ BOOST_AUTO_TEST_CASE(cancel_before_anything_was_sent)
 
 BOOST_AUTO_TEST_CASE(a_try_does_not_wait)
 {
-    const attempt_id id = machine.try_lock(now, lock);
+    const attempt_id id = machine.begin(now, lock, {.waits = false});
     const auto actions = machine.take_actions();
     BOOST_TEST(std::get<turnstile::redis::detail::command>(actions[0]).arguments.texts()[2] ==
                "try");
@@ -284,7 +284,7 @@ BOOST_AUTO_TEST_CASE(a_try_does_not_wait)
 // One script ends a limited number of expired grants, and those that are left must not hide a free lock.
 BOOST_AUTO_TEST_CASE(a_try_is_repeated_while_there_is_more_to_do)
 {
-    const attempt_id id = machine.try_lock(now, lock);
+    const attempt_id id = machine.begin(now, lock, {.waits = false});
     pass(0s);
     script_answer more = say(status::busy, 0, 15s);
     more.more = true;

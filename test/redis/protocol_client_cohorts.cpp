@@ -375,7 +375,7 @@ BOOST_AUTO_TEST_CASE(a_try_bypasses_the_cohort)
 {
     const attempt_id first = hold();
     want();
-    const attempt_id third = machine.try_lock(now, lock);
+    const attempt_id third = machine.begin(now, lock, {.waits = false});
     release_later(first);
     BOOST_TEST(sent() == "acquire");
     BOOST_TEST(commands[0].arguments[2] == "try");
@@ -386,7 +386,7 @@ BOOST_AUTO_TEST_CASE(a_try_bypasses_the_cohort)
 
 BOOST_AUTO_TEST_CASE(a_lock_acquired_by_a_try_is_handed_over_too)
 {
-    const attempt_id first = machine.try_lock(now, lock);
+    const attempt_id first = machine.begin(now, lock, {.waits = false});
     pass(0s);
     answer(own(fence, 15s));
     BOOST_TEST(only<granted>().attempt == first);
@@ -400,7 +400,7 @@ BOOST_AUTO_TEST_CASE(a_grant_that_was_forgotten_is_not_handed_over)
 {
     const attempt_id first = hold();
     // The keys were deleted, so the server grants the lock again.
-    const attempt_id again = machine.try_lock(now, lock);
+    const attempt_id again = machine.begin(now, lock, {.waits = false});
     pass(0s);
     answer(own(fence + 1'000'000, 15s));
     BOOST_TEST(only<granted>().attempt == again);
@@ -412,7 +412,7 @@ BOOST_AUTO_TEST_CASE(a_grant_that_was_forgotten_is_not_handed_over)
 
 BOOST_AUTO_TEST_CASE(an_attempt_in_the_server_queue_is_granted_the_lock_there)
 {
-    const attempt_id first = machine.try_lock(now, lock);
+    const attempt_id first = machine.begin(now, lock, {.waits = false});
     const attempt_id second = want();
     answer(own(fence, 15s));
     BOOST_TEST(only<granted>().attempt == first);

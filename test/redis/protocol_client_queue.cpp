@@ -435,7 +435,7 @@ BOOST_AUTO_TEST_CASE(a_message_before_the_answer_to_a_resync_waits_for_it)
 
 BOOST_AUTO_TEST_CASE(a_try_that_was_cancelled_does_not_fail)
 {
-    const attempt_id id = machine.try_lock(now, lock);
+    const attempt_id id = machine.begin(now, lock, {.waits = false});
     const auto number =
         std::get<turnstile::redis::detail::command>(machine.take_actions().at(0)).number;
     machine.cancel(now, id);

@@ -192,7 +192,7 @@ BOOST_AUTO_TEST_CASE(a_keep_for_good_that_is_refused_at_once_keeps_nothing)
 
 BOOST_AUTO_TEST_CASE(another_capacity_ends_an_attempt_with_both_numbers)
 {
-    machine.lock(now, lock);
+    machine.begin(now, lock, {});
     pass(0us);
     script_answer answer = say(status::mismatch);
     answer.extra = "5";
@@ -206,7 +206,7 @@ BOOST_AUTO_TEST_CASE(another_capacity_ends_an_attempt_with_both_numbers)
 
 BOOST_AUTO_TEST_CASE(a_client_states_that_the_server_has_accepted_its_capacity)
 {
-    const attempt_id first = machine.lock(now, lock);
+    const attempt_id first = machine.begin(now, lock, {});
     pass(0us);
     BOOST_TEST(commands[0].arguments.back() == "");
     answer(own(fence, 15s));
@@ -214,20 +214,20 @@ BOOST_AUTO_TEST_CASE(a_client_states_that_the_server_has_accepted_its_capacity)
     read();
     BOOST_TEST(commands[0].arguments.back() == "agreed");
     answer(say(status::ok));
-    machine.lock(now, lock);
+    machine.begin(now, lock, {});
     pass(0us);
     BOOST_TEST(commands[0].arguments.back() == "agreed");
 }
 
 BOOST_AUTO_TEST_CASE(a_refused_capacity_is_not_an_accepted_one)
 {
-    machine.lock(now, lock);
+    machine.begin(now, lock, {});
     pass(0us);
     answer(say(status::mismatch));
     read();
     BOOST_TEST(commands[0].arguments.back() == "");
     answer(say(status::mismatch));
-    machine.lock(now, lock);
+    machine.begin(now, lock, {});
     pass(0us);
     BOOST_TEST(commands[0].arguments.back() == "");
 }

@@ -68,7 +68,7 @@ public:
 
     attempt_id want()
     {
-        const attempt_id id = machine.lock(now, lock);
+        const attempt_id id = machine.begin(now, lock, {});
         collect();
         return id;
     }

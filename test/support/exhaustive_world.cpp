@@ -312,8 +312,7 @@ void exhaustive_world::begin_section(exhaustive_state& at, std::size_t index)
                      process& who = at.clients[index].edit();
                      const bool tries = options_.tries && index + 1 == at.clients.size();
                      section each;
-                     each.attempt = tries ? machine.try_lock(at.now, who.lock)
-                                          : machine.lock(at.now, who.lock);
+                     each.attempt = machine.begin(at.now, who.lock, {.waits = !tries});
                      who.sections.push_back(each);
                      ++who.begun;
                  });

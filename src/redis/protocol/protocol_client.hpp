@@ -82,15 +82,6 @@ public:
     /// Starts an attempt. It ends with `granted` or `failed`; with `taken`, if it takes units; or by @ref cancel.
     attempt_id begin(local_time now, lock_id id, const lock_request& what);
 
-    /// Short forms for tests.
-    attempt_id lock(local_time now, lock_id lock) { return begin(now, lock, lock_request()); }
-    attempt_id try_lock(local_time now, lock_id lock)
-    {
-        lock_request what;
-        what.waits = false;
-        return begin(now, lock, what);
-    }
-
     /// Starts a transaction of a monitor. It ends with `transacted` or `failed`; or with `granted`, and then the holder
     /// executes the transaction.
     attempt_id transact(local_time now, lock_id lock, std::shared_ptr<const proposal> what);

@@ -435,12 +435,6 @@ void connection::close(asio::any_completion_handler<void()> handler)
         l->close(std::move(handler));
 }
 
-bool connection::is_connected() const
-{
-    const auto l = loop_.lock();
-    return l && l->is_open();
-}
-
 std::string connection::remedy(std::string_view error) const
 {
     const auto l = loop_.lock();

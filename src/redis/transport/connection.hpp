@@ -111,9 +111,6 @@ public:
     /// connect ends in the background. Called once, after start().
     void close(boost::asio::any_completion_handler<void()> handler);
 
-    /// Whether the connection accepts commands.
-    [[nodiscard]] bool is_connected() const;
-
     /// The remedy for a missing right that the server reports in its answer to a script.
     [[nodiscard]] std::string remedy(std::string_view error) const;
 
