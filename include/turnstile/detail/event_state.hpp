@@ -297,11 +297,6 @@ public:
 
     bool try_start(attempt_base& /*attempt*/) noexcept { return state_->try_wait(); }
 
-    bool start(waiter& w, boost::asio::execution_context* context)
-    {
-        return state_->grant_or_park(w, context);
-    }
-
     static void begin_delivery(waiter& /*w*/) noexcept {}
 
     static result_type finish(attempt_base& attempt) noexcept
@@ -325,32 +320,7 @@ public:
     }
 };
 
-/// Arrives at a latch once, and waits until it is open.
-template <class State>
-class latch_arrival_request : public passage_request<State>
-{
-    using base = passage_request<State>;
-
-public:
-    using base::base;
-
-    bool try_start(attempt_base& attempt) noexcept { return base::state_->try_arrive(attempt); }
-
-    bool start(waiter& w, boost::asio::execution_context* context)
-    {
-        return base::state_->arrive_or_park(w, context);
-    }
-
-    [[noreturn]] static void throw_error(const error_code& error, const attempt_base& attempt)
-    {
-        if (error == errc::over_release)
-            boost::throw_exception(
-                system_error(error, "latch::async_arrive_and_wait: everybody has arrived already"));
-        base::throw_error(error, attempt);
-    }
-};
-
-/// Arrives at a barrier and waits for the other participants.
+/// Arrives at a barrier or, once, at a latch, and waits for the others.
 template <class State>
 class arrival_request : public passage_request<State>
 {
@@ -364,6 +334,24 @@ public:
     bool start(waiter& w, boost::asio::execution_context* context)
     {
         return base::state_->arrive_or_park(w, context);
+    }
+};
+
+/// The same for a latch, whose error has a text.
+template <class State>
+class latch_arrival_request : public arrival_request<State>
+{
+    using base = arrival_request<State>;
+
+public:
+    using base::base;
+
+    [[noreturn]] static void throw_error(const error_code& error, const attempt_base& attempt)
+    {
+        if (error == errc::over_release)
+            boost::throw_exception(
+                system_error(error, "latch::async_arrive_and_wait: everybody has arrived already"));
+        base::throw_error(error, attempt);
     }
 };
 

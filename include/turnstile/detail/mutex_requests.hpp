@@ -128,11 +128,6 @@ public:
         return state_->try_lock(attempt.value, this->location_);
     }
 
-    bool start(waiter& w, boost::asio::execution_context* context)
-    {
-        return state_->grant_or_park(w, context);
-    }
-
     void begin_delivery(attempt_base& attempt) noexcept
     {
         if (attempt.result == outcome::granted && state_->is_orphaned())

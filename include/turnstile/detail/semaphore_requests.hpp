@@ -157,7 +157,7 @@ public:
     bool start(waiter& w, boost::asio::execution_context* context)
     {
         w.value = units();
-        return state_->grant_or_park(w, context);
+        return state_request<State>::start(w, context);
     }
 
     void begin_delivery(attempt_base& attempt) noexcept

@@ -321,7 +321,7 @@ public:
     bool start(waiter& w, boost::asio::execution_context* context)
     {
         w.value = static_cast<std::uint64_t>(Mode);
-        return base::state_->grant_or_park(w, context);
+        return base::start(w, context);
     }
 };
 

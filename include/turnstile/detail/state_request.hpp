@@ -5,6 +5,7 @@
 #ifndef TURNSTILE_DETAIL_STATE_REQUEST_HPP
 #define TURNSTILE_DETAIL_STATE_REQUEST_HPP
 
+#include <boost/asio/execution_context.hpp>
 #include <boost/throw_exception.hpp>
 #include <source_location>
 #include <turnstile/detail/waiter.hpp>
@@ -28,6 +29,11 @@ public:
     [[nodiscard]] const auto& executor() const noexcept { return state_->executor(); }
     [[nodiscard]] State& state() const noexcept { return *state_; }
     [[nodiscard]] const std::source_location& location() const noexcept { return location_; }
+
+    bool start(waiter& w, boost::asio::execution_context* context)
+    {
+        return state_->grant_or_park(w, context);
+    }
 
     [[noreturn]] static void throw_error(const error_code& error, const attempt_base& /*attempt*/)
     {
