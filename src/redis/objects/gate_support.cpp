@@ -4,6 +4,7 @@
 
 #include "redis/objects/gate_support.hpp"
 
+#include <boost/throw_exception.hpp>
 #include <memory>
 #include <turnstile/redis/error.hpp>
 #include <utility>
@@ -13,6 +14,17 @@
 #include "redis/session/session_core.hpp"
 
 namespace turnstile::redis::detail {
+
+std::int64_t checked_count(const std::string& kind, std::ptrdiff_t count, std::ptrdiff_t least,
+                           std::ptrdiff_t most)
+{
+    if (count < least || count > most)
+        boost::throw_exception(system_error(turnstile::errc::invalid_count,
+                                            kind + " of " + std::to_string(count) + ", at least " +
+                                                std::to_string(least) + " and at most " +
+                                                std::to_string(most) + " are possible"));
+    return count;
+}
 
 std::shared_ptr<gate_handle> make_gate(const session& owner, std::string_view kind,
                                        std::string_view name, std::int64_t number,

@@ -6,8 +6,10 @@
 #define TURNSTILE_SRC_REDIS_OBJECTS_GATE_SUPPORT_HPP
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <string_view>
 #include <turnstile/redis/detail/gate.hpp>
 #include <turnstile/redis/session.hpp>
@@ -15,6 +17,10 @@
 // Shared by events, latches and barriers.
 
 namespace turnstile::redis::detail {
+
+/// Returns the number of arrivals or participants; throws if it is out of range.
+[[nodiscard]] std::int64_t checked_count(const std::string& kind, std::ptrdiff_t count,
+                                         std::ptrdiff_t least, std::ptrdiff_t most);
 
 /// Makes a gate. Throws if the name is invalid.
 [[nodiscard]] std::shared_ptr<gate_handle> make_gate(const session& owner, std::string_view kind,
