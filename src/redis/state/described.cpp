@@ -13,16 +13,6 @@ namespace turnstile::redis::detail {
 
 namespace {
 
-/// Formats a number; std::to_chars does not depend on the locale.
-template <class Number>
-std::string shortest_text(Number value)
-{
-    // The longest text has 24 characters: -2.2250738585072014e-308.
-    std::array<char, 32> text{};
-    const auto [end, error] = std::to_chars(text.data(), text.data() + text.size(), value);
-    return {text.data(), end};
-}
-
 template <class Number>
 bool is_all_of(std::string_view text, Number& to)
 {
@@ -32,9 +22,25 @@ bool is_all_of(std::string_view text, Number& to)
     return error == std::errc() && stop == end;
 }
 
+}  // namespace
+
 template <class Number>
-Number whole_number_in(const excerpt& from, number_range<Number> range,
-                       std::span<const enumerator> names)
+std::string text_of_number(Number value)
+{
+    // The longest text has 24 characters: -2.2250738585072014e-308. std::to_chars does not depend on the locale.
+    std::array<char, 32> text{};
+    const auto [end, error] = std::to_chars(text.data(), text.data() + text.size(), value);
+    return {text.data(), end};
+}
+
+template std::string text_of_number(std::int64_t value);
+template std::string text_of_number(std::uint64_t value);
+template std::string text_of_number(float value);
+template std::string text_of_number(double value);
+
+template <class Number>
+Number read_number(const excerpt& from, number_range<Number> range,
+                   std::span<const enumerator> names)
 {
     Number value = 0;
     if (is_all_of(from.text, value) && value >= range.least && value <= range.most)
@@ -46,8 +52,13 @@ Number whole_number_in(const excerpt& from, number_range<Number> range,
                              names.empty() ? "" : "or ", range.least, range.most));
 }
 
+template std::int64_t read_number(const excerpt& from, number_range<std::int64_t> range,
+                                  std::span<const enumerator> names);
+template std::uint64_t read_number(const excerpt& from, number_range<std::uint64_t> range,
+                                   std::span<const enumerator> names);
+
 template <class Number>
-void read_real_number(const excerpt& from, Number& to)
+void read_number(const excerpt& from, Number& to)
 {
     Number value = 0;
     if (!is_all_of(from.text, value))
@@ -57,49 +68,8 @@ void read_real_number(const excerpt& from, Number& to)
     to = value;
 }
 
-}  // namespace
-
-std::string text_of_number(std::int64_t value)
-{
-    return shortest_text(value);
-}
-
-std::string text_of_number(std::uint64_t value)
-{
-    return shortest_text(value);
-}
-
-std::string text_of_number(float value)
-{
-    return shortest_text(value);
-}
-
-std::string text_of_number(double value)
-{
-    return shortest_text(value);
-}
-
-std::int64_t read_number(const excerpt& from, number_range<std::int64_t> range,
-                         std::span<const enumerator> names)
-{
-    return whole_number_in(from, range, names);
-}
-
-std::uint64_t read_number(const excerpt& from, number_range<std::uint64_t> range,
-                          std::span<const enumerator> names)
-{
-    return whole_number_in(from, range, names);
-}
-
-void read_number(const excerpt& from, float& to)
-{
-    read_real_number(from, to);
-}
-
-void read_number(const excerpt& from, double& to)
-{
-    read_real_number(from, to);
-}
+template void read_number(const excerpt& from, float& to);
+template void read_number(const excerpt& from, double& to);
 
 bool read_boolean(const excerpt& from)
 {

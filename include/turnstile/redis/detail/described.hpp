@@ -50,22 +50,20 @@ using fields = std::map<std::string, std::string>;
 template <class Number>
 using widest = std::conditional_t<std::is_signed_v<Number>, std::int64_t, std::uint64_t>;
 
-[[nodiscard]] std::string text_of_number(std::int64_t value);
-[[nodiscard]] std::string text_of_number(std::uint64_t value);
-[[nodiscard]] std::string text_of_number(float value);
-[[nodiscard]] std::string text_of_number(double value);
+// The library defines these templates for the widest types, float and double.
 
-/// Parses a number. Refuses text that is not a number in the range. The error also lists the names of the
-/// enumerators, if there are any.
-[[nodiscard]] std::int64_t read_number(const excerpt& from, number_range<std::int64_t> range,
-                                       std::span<const enumerator> names = {});
-[[nodiscard]] std::uint64_t read_number(const excerpt& from, number_range<std::uint64_t> range,
-                                        std::span<const enumerator> names = {});
+template <class Number>
+[[nodiscard]] std::string text_of_number(Number value);
 
-/// @copydoc read_number
-void read_number(const excerpt& from, float& to);
-/// @copydoc read_number
-void read_number(const excerpt& from, double& to);
+/// Parses a whole number. Refuses text that is not a number in the range. The error also lists the names of
+/// the enumerators, if there are any.
+template <class Number>
+[[nodiscard]] Number read_number(const excerpt& from, number_range<Number> range,
+                                 std::span<const enumerator> names = {});
+
+/// Parses a real number.
+template <class Number>
+void read_number(const excerpt& from, Number& to);
 
 [[nodiscard]] bool read_boolean(const excerpt& from);
 
