@@ -65,7 +65,8 @@ public:
     /// The latest time that the clock may show.
     [[nodiscard]] server_time latest(local_time at) const noexcept
     {
-        return now_ + elapsed(at - sent_);
+        const local_time span = at - sent_;
+        return now_ + span.count() + span.count() / (drift_ - 1);
     }
 
     /// An estimate of the clock, too high by at most one round trip; wrong if the clock was set back.
@@ -86,11 +87,6 @@ public:
     }
 
 private:
-    [[nodiscard]] std::int64_t elapsed(local_time span) const noexcept
-    {
-        return span.count() + span.count() / (drift_ - 1);
-    }
-
     std::int64_t drift_ = usual_drift;
     bool known_ = false;
     local_time sent_{};

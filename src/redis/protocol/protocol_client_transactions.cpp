@@ -71,9 +71,7 @@ void protocol_client::on_transact(attempt& it, script_answer& answer)
     if ((answer.status == status::unknown || unusable(answer.status)) && !is_first)
         return end_with(it, attempt_failure::unknown);
     if (answer.status == status::released || answer.status == status::unmet)
-    {
         return conclude(it, answer.status == status::released, answer.extra_number());
-    }
     const bool waits = answer.status == status::queued || answer.status == status::asleep;
     if (it.transaction.unwanted && waits)
     {

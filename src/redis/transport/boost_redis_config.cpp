@@ -28,12 +28,13 @@ boost::redis::address address_of(const host_and_port& from)
 
 void push_hello(boost::redis::request& to, const config& settings)
 {
+    const std::string name = identify(settings).name;
     to.clear();
     if (settings.username.empty() && settings.password.empty())
-        to.hello_setname(client_name_of(settings));
+        to.hello_setname(name);
     else
         to.hello_setname(settings.username.empty() ? "default" : settings.username,
-                         settings.password, client_name_of(settings));
+                         settings.password, name);
 }
 
 /// In RESP3, SUBSCRIBE has no reply, but a refused SUBSCRIBE has one. It would be taken for the reply to the

@@ -61,9 +61,4 @@ session_identity parse_identity(std::string_view text)
     return complete && !text.empty() ? result : session_identity();
 }
 
-std::string client_name_of(const config& settings)
-{
-    return settings.client_name.empty() ? identify(settings).name : settings.client_name;
-}
-
 }  // namespace turnstile::redis::detail

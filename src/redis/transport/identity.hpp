@@ -18,15 +18,12 @@ namespace turnstile::redis::detail {
     return c >= '!' && c <= '~';
 }
 
-/// The identity of a session of this process.
+/// The identity of a session of this process. Its name is also that of the session's connections in CLIENT LIST.
 [[nodiscard]] session_identity identify(const config& settings);
 
 /// Converts an identity to a line of text and back. An invalid text gives an empty identity.
 [[nodiscard]] std::string to_text(const session_identity& identity);
 [[nodiscard]] session_identity parse_identity(std::string_view text);
-
-/// The name of a session's connections in CLIENT LIST.
-[[nodiscard]] std::string client_name_of(const config& settings);
 
 }  // namespace turnstile::redis::detail
 
