@@ -166,8 +166,7 @@ BOOST_AUTO_TEST_CASE(empty_memory_after_a_restart_shows_in_the_run_id)
     connection_scene scene(config::from_url(server.url()));
     BOOST_REQUIRE(scene.until_seen("c"));
     const std::string before = scene.seen.server.run_id;
-    server.kill();
-    server.start();
+    server.restart();
     BOOST_TEST(scene.until([&] { return scene.seen.server.run_id != before; }));
     BOOST_TEST(scene.seen.calls.ends_with("dc"));
     BOOST_TEST(scene.seen.server.run_id == server.run_id());
@@ -185,8 +184,7 @@ BOOST_AUTO_TEST_CASE(attempts_to_connect_back_off)
     BOOST_REQUIRE(scene.until_seen("c"));
     // After this time, the connection counts as one that worked.
     scene.context->run_for(150ms);
-    proxy.refuse(true);
-    proxy.cut();
+    proxy.disconnect();
     scene.context->run_for(1s);
     // The client retries at once, then after 20 to 40 ms, after 40 to 80 ms, and from then on after 50 to 100 ms.
     BOOST_TEST(proxy.refused() <= 24U);

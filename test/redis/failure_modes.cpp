@@ -394,8 +394,7 @@ BOOST_AUTO_TEST_CASE(no_half_of_a_script_is_executed_after_two_kills)
     std::filesystem::resize_file(file, std::filesystem::file_size(file) - end - 5);
     server.start();
     set_both("later", "last");
-    server.kill();
-    server.start();
+    server.restart();
     BOOST_TEST(server.cli({"EXISTS", "whole", "other", "later", "last"}) == "4");
     BOOST_TEST(server.cli({"EXISTS", "half", "rest"}) == "0");
 }

@@ -287,7 +287,7 @@ BOOST_AUTO_TEST_CASE(a_notified_waiter_crashes_before_its_grant)
             {
                 ++s->readers;
                 s.notify_one(our_signal);
-                keep_away();
+                proxy.disconnect();
                 co_await until_so([this] { return proxy.refused() > 0; });
             };
             co_await ours.async_with(body);
@@ -325,7 +325,7 @@ BOOST_FIXTURE_TEST_CASE(a_notified_holder_is_disconnected_until_its_lease_has_ex
                         co_await s.async_wait(its_signal, [](const reading_room& now)
                                               { return now.readers > 0; });
                         // The waiter has received the notification and the lock. Then it is disconnected.
-                        keep_away();
+                        proxy.disconnect();
                         --s->readers;
                         co_await until_so([&] { return visits() == "1"; });
                         proxy.refuse(false);
@@ -512,8 +512,7 @@ BOOST_AUTO_TEST_CASE(restart_with_empty_memory_in_a_section_and_during_a_wait)
             auto body = [this](section& s)
             {
                 s->visits = 100;
-                server.kill();
-                server.start();
+                server.restart();
             };
             const auto error = co_await error_of([&]() -> task { co_await ours.async_with(body); });
             // The new server does not know the critical section, and the client cannot know whether the old server
@@ -556,8 +555,7 @@ BOOST_FIXTURE_TEST_CASE(restart_with_aof, durable_scene)
                                 s->visits = 7;
                             });
             co_await until_so([this] { return condition_waiters() == "1"; });
-            server.kill();
-            server.start();
+            server.restart();
             BOOST_TEST(readers() == "1");
             BOOST_TEST(visits() == "7");
             co_await give_one();

@@ -4,10 +4,11 @@
 
 // Holders of permits, and waiters for them, are killed, stopped, disconnected and cancelled.
 
-#include <boost/asio/error.hpp>
 #include <boost/test/unit_test.hpp>
 #include <string>
+#include <support/candidates.hpp>
 #include <support/fault_leases.hpp>
+#include <support/fault_scene.hpp>
 #include <support/lock_client.hpp>
 #include <support/lock_process.hpp>
 #include <support/lock_view.hpp>
@@ -18,40 +19,51 @@
 namespace {
 
 using turnstile::error_code;
+using turnstile::test::aborted;
+using turnstile::test::break_connection;
 using turnstile::test::endless;
+using turnstile::test::enqueued;
 using turnstile::test::expiring;
 using turnstile::test::expiring_lease;
-using turnstile::test::kill_connections;
+using turnstile::test::granted;
 using turnstile::test::listeners;
 using turnstile::test::lock_client;
 using turnstile::test::lock_process;
+using turnstile::test::pool_fault_scene;
 using turnstile::test::pool_view;
 using turnstile::test::redis_server;
+using turnstile::test::scripts_run;
+using turnstile::test::shared_mutex_fault_scene;
 using turnstile::test::surviving;
 using turnstile::test::tcp_proxy;
+using turnstile::test::unlock_result;
 using turnstile::test::until;
 
-const std::string aborted = error_code(boost::asio::error::operation_aborted).message();
+using surviving_pool = pool_fault_scene<3, surviving>;
+
+/// A process that the test kills or stops, and a session. They share a semaphore with three units.
+struct pool_process_scene
+{
+    pool_process_scene() { client.size("a", 3); }
+
+    const redis_server server;
+    lock_process process{server, expiring(server.url())};
+    lock_client client{surviving(server.url())};
+    const pool_view view{server, "a"};
+};
 
 }  // namespace
 
 // --- processes ----------------------------------------------------------------------------------
 
-BOOST_AUTO_TEST_CASE(permit_holder_sigkilled)
+BOOST_FIXTURE_TEST_CASE(permit_holder_sigkilled, pool_process_scene)
 {
-    const redis_server server;
-    lock_process holder(server, expiring(server.url()));
-    lock_client client(surviving(server.url()));
-    client.size("a", 3);
-    const pool_view view(server, "a");
-    holder.ask("acquire a 3 2", "held a");
-    const auto small = client.acquire("a", 1);
-    BOOST_TEST(small->result() == "held");
-    const auto waiter = client.acquire("a", 2);
-    BOOST_TEST(until([&] { return view.queued() == 1; }));
+    process.ask("acquire a 3 2", "held a");
+    const auto small = granted(client.acquire("a", 1));
+    const auto waiter = enqueued(client.acquire("a", 2), view, 1);
     BOOST_TEST(view.holders() == 2);
 
-    BOOST_TEST(holder.kill());
+    BOOST_TEST(process.kill());
     const std::uint64_t deadline = view.first_deadline();
     BOOST_TEST(waiter->result() == "held");
     // A token is the time of its grant, so the grant did not precede the end of the lease.
@@ -66,30 +78,23 @@ BOOST_AUTO_TEST_CASE(permit_holder_sigkilled)
 }
 // The test above fails without the nudge at the end of the first lease, and without expire_grants() in the scripts.
 
-BOOST_AUTO_TEST_CASE(permit_holder_sigstopped_past_its_lease)
+BOOST_FIXTURE_TEST_CASE(permit_holder_sigstopped_past_its_lease, pool_process_scene)
 {
-    const redis_server server;
-    lock_process holder(server, expiring(server.url()));
-    lock_client client(surviving(server.url()));
-    client.size("a", 3);
-    const pool_view view(server, "a");
-    holder.ask("acquire a 3 2", "held a");
-    BOOST_TEST(holder.ask("valid a", "valid a") == "yes");
-    const auto large = client.acquire("a", 2);
-    BOOST_TEST(until([&] { return view.queued() == 1; }));
-    const auto small = client.acquire("a", 1);
-    BOOST_TEST(until([&] { return view.queued() == 2; }));
+    process.ask("acquire a 3 2", "held a");
+    BOOST_TEST(process.ask("valid a", "valid a") == "yes");
+    const auto large = enqueued(client.acquire("a", 2), view, 1);
+    const auto small = enqueued(client.acquire("a", 1), view, 2);
 
-    BOOST_TEST(holder.stop());
+    BOOST_TEST(process.stop());
     BOOST_TEST(large->result() == "held");
     BOOST_TEST(small->result() == "held");
-    BOOST_TEST(!holder.has_said("lost"));
+    BOOST_TEST(!process.has_said("lost"));
     // The process asks this first when it continues.
-    holder.send("valid a");
-    holder.go_on();
-    BOOST_TEST(holder.hear("valid a") == "no");
-    BOOST_TEST(holder.hear("lost a") == "");
-    BOOST_TEST(holder.ask("unlock a", "released a") != "ok");
+    process.send("valid a");
+    process.go_on();
+    BOOST_TEST(process.hear("valid a") == "no");
+    BOOST_TEST(process.hear("lost a") == "");
+    BOOST_TEST(process.ask("unlock a", "released a") != "ok");
     // The late release had no effect, because the units belonged to other holders by then.
     BOOST_TEST(view.held() == 3);
     BOOST_TEST(view.adds_up());
@@ -111,16 +116,13 @@ BOOST_AUTO_TEST_CASE(waiters_sigkilled_at_the_head)
     first.size("a", 3);
     third.size("a", 3);
     const pool_view view(server, "a");
-    const auto holder = first.acquire("a", 3);
-    BOOST_TEST(holder->result() == "held");
+    const auto holder = granted(first.acquire("a", 3));
     head.send("acquire a 3 3");
     BOOST_TEST(until([&] { return view.queued() == 1; }));
     head.send("acquire a 3 1");
     BOOST_TEST(until([&] { return view.queued() == 2; }));
-    const auto large = third.acquire("a", 2);
-    BOOST_TEST(until([&] { return view.queued() == 3; }));
-    const auto small = third.acquire("a", 1);
-    BOOST_TEST(until([&] { return view.queued() == 4; }));
+    const auto large = enqueued(third.acquire("a", 2), view, 3);
+    const auto small = enqueued(third.acquire("a", 1), view, 4);
 
     BOOST_TEST(listeners(server) == 3);
     BOOST_TEST(head.kill());
@@ -140,33 +142,26 @@ BOOST_AUTO_TEST_CASE(waiters_sigkilled_at_the_head)
 }
 // The test above fails without PUBSUB NUMSUB before a grant.
 
-BOOST_AUTO_TEST_CASE(waiter_sigstopped_with_a_grant_in_its_buffers)
+BOOST_FIXTURE_TEST_CASE(waiter_sigstopped_with_a_grant_in_its_buffers, pool_process_scene)
 {
-    const redis_server server;
-    lock_process stopped(server, expiring(server.url()));
-    lock_client client(surviving(server.url()));
-    client.size("a", 3);
-    const pool_view view(server, "a");
-    const auto holder = client.acquire("a", 2);
-    BOOST_TEST(holder->result() == "held");
-    stopped.send("acquire a 3 2");
+    const auto holder = granted(client.acquire("a", 2));
+    process.send("acquire a 3 2");
     BOOST_TEST(until([&] { return view.queued() == 1; }));
-    const auto next = client.acquire("a", 2);
-    BOOST_TEST(until([&] { return view.queued() == 2; }));
+    const auto next = enqueued(client.acquire("a", 2), view, 2);
 
-    BOOST_TEST(stopped.stop());
+    BOOST_TEST(process.stop());
     BOOST_TEST(holder->unlock() == error_code());
     BOOST_TEST(next->result() == "held");
     // The next grant comes a claim lease after the unconfirmed one.
     BOOST_TEST(next->fence() >= holder->fence() + expiring_lease);
-    stopped.go_on();
+    process.go_on();
     // The stopped process has read the grant when it answers, because it reads messages before the answers behind them.
     BOOST_TEST(until([&] { return view.queued() == 1; }));
-    BOOST_TEST(stopped.ask("valid a", "valid a") == "no");
-    BOOST_TEST(!stopped.has_said("held"));
+    BOOST_TEST(process.ask("valid a", "valid a") == "no");
+    BOOST_TEST(!process.has_said("held"));
     BOOST_TEST(view.held() == 2);
     BOOST_TEST(next->unlock() == error_code());
-    BOOST_TEST(std::stoull(stopped.hear("held a")) > next->fence());
+    BOOST_TEST(std::stoull(process.hear("held a")) > next->fence());
     BOOST_TEST(view.adds_up());
 }
 // The test above fails without the clock bound. Because of this bound, a client first confirms a grant that may be
@@ -174,29 +169,19 @@ BOOST_AUTO_TEST_CASE(waiter_sigstopped_with_a_grant_in_its_buffers)
 
 // --- connections --------------------------------------------------------------------------------
 
-BOOST_AUTO_TEST_CASE(half_open_at_grant)
+BOOST_FIXTURE_TEST_CASE(half_open_at_grant, surviving_pool)
 {
-    const redis_server server;
-    tcp_proxy proxy(server.port());
-    lock_client client(surviving(server.url()));
-    lock_client second(surviving(proxy.url()));
-    client.size("a", 3);
-    second.size("a", 3);
-    const pool_view view(server, "a");
-    const auto holder = client.acquire("a", 3);
-    BOOST_TEST(holder->result() == "held");
-    const auto deaf = second.acquire("a", 2);
-    BOOST_TEST(until([&] { return view.queued() == 1; }));
-    const auto next = client.acquire("a", 2);
-    BOOST_TEST(until([&] { return view.queued() == 2; }));
+    const auto holder = granted(near.acquire("a", 3));
+    const auto deaf = enqueued(far.acquire("a", 2), view, 1);
+    const auto next = enqueued(near.acquire("a", 2), view, 2);
 
     proxy.swallow(tcp_proxy::to_client);
     BOOST_TEST(holder->unlock() == error_code());
     BOOST_TEST(view.held() == 2);
-    const auto granted = static_cast<std::uint64_t>(view.number("fence"));
-    BOOST_TEST(granted > holder->fence());
+    const std::uint64_t fence = view.last_fence();
+    BOOST_TEST(fence > holder->fence());
     BOOST_TEST(next->result() == "held");
-    BOOST_TEST(next->fence() >= granted + expiring_lease);
+    BOOST_TEST(next->fence() >= fence + expiring_lease);
     BOOST_TEST(proxy.swallowed() > 0U);
     BOOST_TEST(!deaf->is_complete());
     BOOST_TEST(view.adds_up());
@@ -209,45 +194,31 @@ BOOST_AUTO_TEST_CASE(half_open_at_grant)
 }
 // The test above fails without the nudge when the first lease expires.
 
-BOOST_AUTO_TEST_CASE(reply_lost_and_acquire_repeated)
+BOOST_FIXTURE_TEST_CASE(reply_lost_and_acquire_repeated, pool_fault_scene<3>)
 {
-    const redis_server server;
-    tcp_proxy proxy(server.port());
-    lock_client client(endless(proxy.url()));
-    client.size("a", 3);
-    BOOST_TEST(client.ready() == error_code());
-    const pool_view view(server, "a");
+    BOOST_TEST(far.ready() == error_code());
 
     proxy.swallow(tcp_proxy::to_client);
-    const auto waiter = client.acquire("a", 2);
+    const auto waiter = far.acquire("a", 2);
     BOOST_TEST(until([&] { return view.held() == 2; }));
-    const auto granted = static_cast<std::uint64_t>(view.number("fence"));
+    const std::uint64_t fence = view.last_fence();
     BOOST_TEST(until([&] { return proxy.swallowed() > 0; }));
     BOOST_TEST(!waiter->is_complete());
     proxy.mend();
     BOOST_TEST(waiter->result() == "held");
     // The repeated acquire returned the same units.
-    BOOST_TEST(waiter->fence() == granted);
+    BOOST_TEST(waiter->fence() == fence);
     BOOST_TEST(view.held() == 2);
-    BOOST_TEST(client.metrics().connections == 2U);
+    BOOST_TEST(far.metrics().connections == 2U);
     BOOST_TEST(waiter->unlock() == error_code());
-    BOOST_TEST(client.value("a") == 3);
+    BOOST_TEST(far.value("a") == 3);
 }
 // The test above fails without resync, and if resync does not name all ids by which the server may know an attempt.
 
-BOOST_AUTO_TEST_CASE(release_reply_lost_and_repeated)
+BOOST_FIXTURE_TEST_CASE(release_reply_lost_and_repeated, pool_fault_scene<3>)
 {
-    const redis_server server;
-    tcp_proxy proxy(server.port());
-    lock_client client(endless(proxy.url()));
-    lock_client other(endless(server.url()));
-    client.size("a", 3);
-    other.size("a", 3);
-    const pool_view view(server, "a");
-    const auto holder = client.acquire("a", 2);
-    BOOST_TEST(holder->result() == "held");
-    const auto next = other.acquire("a", 3);
-    BOOST_TEST(until([&] { return view.queued() == 1; }));
+    const auto holder = granted(far.acquire("a", 2));
+    const auto next = enqueued(near.acquire("a", 3), view, 1);
 
     proxy.swallow(tcp_proxy::to_client);
     holder->start_unlock();
@@ -255,39 +226,30 @@ BOOST_AUTO_TEST_CASE(release_reply_lost_and_repeated)
     BOOST_TEST(until([&] { return proxy.swallowed() > 0; }));
     BOOST_TEST(holder->unlocked() == "");
     proxy.mend();
-    BOOST_TEST(until([&] { return !holder->unlocked().empty(); }));
-    BOOST_TEST(holder->unlocked() == "ok");
-    BOOST_TEST(client.metrics().releases == 2U);
+    BOOST_TEST(unlock_result(*holder) == "ok");
+    BOOST_TEST(far.metrics().releases == 2U);
     BOOST_TEST(view.held() == 3);
     BOOST_TEST(view.adds_up());
 }
 // The test above fails if the pool does not remember the last result of each slot.
 
-BOOST_AUTO_TEST_CASE(reply_to_a_partial_release_lost)
+BOOST_FIXTURE_TEST_CASE(reply_to_a_partial_release_lost, pool_fault_scene<3>)
 {
-    const redis_server server;
-    tcp_proxy proxy(server.port());
-    lock_client client(endless(proxy.url()));
-    lock_client other(endless(server.url()));
-    client.size("a", 3);
-    other.size("a", 3);
-    const pool_view view(server, "a");
-    const auto holder = client.acquire("a", 3);
-    BOOST_TEST(holder->result() == "held");
+    const auto holder = granted(far.acquire("a", 3));
 
     proxy.swallow(tcp_proxy::to_client);
     holder->give_back(1);
     BOOST_TEST(until([&] { return view.held() == 2; }));
     BOOST_TEST(until([&] { return proxy.swallowed() > 0; }));
     proxy.mend();
-    BOOST_TEST(until([&] { return client.metrics().resyncs == 1; }));
-    BOOST_TEST(client.ping() == error_code());
+    BOOST_TEST(until([&] { return far.metrics().resyncs == 1; }));
+    BOOST_TEST(far.ping() == error_code());
     BOOST_TEST(holder->holds());
     // One unit was released, although the release was sent twice.
-    BOOST_TEST(other.value("a") == 1);
+    BOOST_TEST(near.value("a") == 1);
     BOOST_TEST(view.adds_up());
     BOOST_TEST(holder->unlock() == error_code());
-    BOOST_TEST(other.value("a") == 3);
+    BOOST_TEST(near.value("a") == 3);
 }
 // The test above fails if a partial release names the released units instead of the remaining ones.
 
@@ -300,28 +262,19 @@ BOOST_AUTO_TEST_CASE(connections_killed)
     for (lock_client* each : {&first, &second, &third})
         each->size("a", 3);
     const pool_view view(server, "a");
-    const auto a = first.acquire("a", 2);
-    BOOST_TEST(a->result() == "held");
-    const auto b = second.acquire("a", 2);
-    BOOST_TEST(until([&] { return view.queued() == 1; }));
-    const auto c = third.acquire("a", 2);
-    BOOST_TEST(until([&] { return view.queued() == 2; }));
+    const auto a = granted(first.acquire("a", 2));
+    const auto b = enqueued(second.acquire("a", 2), view, 1);
+    const auto c = enqueued(third.acquire("a", 2), view, 2);
 
-    for (std::uint64_t i = 1; i <= 3; ++i)
+    for (int i = 0; i < 3; ++i)
     {
-        BOOST_TEST(kill_connections(server, "first") == 1);
-        BOOST_TEST(until([&] { return first.metrics().resyncs == i; }));
-        // The ping shows that the resync was executed. Otherwise the second client might be disconnected while the
-        // resync runs, and would seem to have crashed.
-        BOOST_TEST(first.ping() == error_code());
-        BOOST_TEST(kill_connections(server, "second") == 1);
-        BOOST_TEST(until([&] { return second.metrics().resyncs == i; }));
-        BOOST_TEST(second.ping() == error_code());
+        break_connection(server, first, "first");
+        break_connection(server, second, "second");
         BOOST_TEST(a->holds());
         BOOST_TEST(view.held() == 2);
         BOOST_TEST(view.queued() == 2);
     }
-    BOOST_TEST(static_cast<std::uint64_t>(view.number("fence")) == a->fence());
+    BOOST_TEST(view.last_fence() == a->fence());
     BOOST_TEST(a->unlock() == error_code());
     BOOST_TEST(b->result() == "held");
     BOOST_TEST(!c->is_complete());
@@ -332,26 +285,15 @@ BOOST_AUTO_TEST_CASE(connections_killed)
 }
 // The test above fails if resync does not rename the ids of the old connection.
 
-BOOST_AUTO_TEST_CASE(a_waiter_that_was_skipped_while_disconnected_returns_to_its_position)
+BOOST_FIXTURE_TEST_CASE(a_waiter_that_was_skipped_while_disconnected_returns_to_its_position,
+                        pool_fault_scene<3>)
 {
-    const redis_server server;
-    tcp_proxy proxy(server.port());
-    lock_client first(endless(server.url()));
-    lock_client second(endless(proxy.url()));
-    first.size("a", 3);
-    second.size("a", 3);
-    const pool_view view(server, "a");
-    const auto a = first.acquire("a", 3);
-    BOOST_TEST(a->result() == "held");
-    const auto b = second.acquire("a", 3);
-    BOOST_TEST(until([&] { return view.queued() == 1; }));
-    const auto c = first.acquire("a", 2);
-    BOOST_TEST(until([&] { return view.queued() == 2; }));
-    const auto d = first.acquire("a", 3);
-    BOOST_TEST(until([&] { return view.queued() == 3; }));
+    const auto a = granted(near.acquire("a", 3));
+    const auto b = enqueued(far.acquire("a", 3), view, 1);
+    const auto c = enqueued(near.acquire("a", 2), view, 2);
+    const auto d = enqueued(near.acquire("a", 3), view, 3);
 
-    proxy.refuse(true);
-    proxy.cut();
+    proxy.disconnect();
     BOOST_TEST(until([&] { return listeners(server) == 1; }));
     BOOST_TEST(a->unlock() == error_code());
     BOOST_TEST(c->result() == "held");
@@ -359,7 +301,7 @@ BOOST_AUTO_TEST_CASE(a_waiter_that_was_skipped_while_disconnected_returns_to_its
     proxy.refuse(false);
     // The waiter is back, ahead of the one that came after it.
     BOOST_TEST(until([&] { return view.queued() == 2; }));
-    BOOST_TEST(second.metrics().reentered == 1U);
+    BOOST_TEST(far.metrics().reentered == 1U);
     BOOST_TEST(c->unlock() == error_code());
     BOOST_TEST(b->result() == "held");
     BOOST_TEST(!d->is_complete());
@@ -368,21 +310,11 @@ BOOST_AUTO_TEST_CASE(a_waiter_that_was_skipped_while_disconnected_returns_to_its
 
 // --- cancellation -------------------------------------------------------------------------------
 
-BOOST_AUTO_TEST_CASE(cancel_while_the_grant_is_on_its_way)
+BOOST_FIXTURE_TEST_CASE(cancel_while_the_grant_is_on_its_way, pool_fault_scene<3>)
 {
-    const redis_server server;
-    tcp_proxy proxy(server.port());
-    lock_client first(endless(server.url()));
-    lock_client second(endless(proxy.url()));
-    first.size("a", 3);
-    second.size("a", 3);
-    const pool_view view(server, "a");
-    const auto holder = first.acquire("a", 3);
-    BOOST_TEST(holder->result() == "held");
-    const auto fickle = second.acquire("a", 2);
-    BOOST_TEST(until([&] { return view.queued() == 1; }));
-    const auto next = first.acquire("a", 2);
-    BOOST_TEST(until([&] { return view.queued() == 2; }));
+    const auto holder = granted(near.acquire("a", 3));
+    const auto fickle = enqueued(far.acquire("a", 2), view, 1);
+    const auto next = enqueued(near.acquire("a", 2), view, 2);
 
     // The server has granted the units, but the client does not know it.
     proxy.swallow(tcp_proxy::to_client);
@@ -392,10 +324,10 @@ BOOST_AUTO_TEST_CASE(cancel_while_the_grant_is_on_its_way)
     BOOST_TEST(until([&] { return proxy.swallowed() > 0; }));
     fickle->cancel();
     BOOST_TEST(fickle->result() == aborted);
-    // The leases last a minute, so the units were released and did not expire.
+    // The leases outlast the test, so the units were released and did not expire.
     BOOST_TEST(next->result() == "held");
-    BOOST_TEST(first.metrics().nudges == 0U);
-    BOOST_TEST(first.value("a") == 1);
+    BOOST_TEST(near.metrics().nudges == 0U);
+    BOOST_TEST(near.value("a") == 1);
     BOOST_TEST(view.adds_up());
 }
 // The test above fails if cancel does not release units that were granted meanwhile.
@@ -412,12 +344,9 @@ BOOST_AUTO_TEST_CASE(cancel_and_grant_race)
     int given_up = 0;
     for (int i = 0; i < 100; ++i)
     {
-        const auto holder = first.acquire("a", 2);
-        BOOST_REQUIRE(holder->result() == "held");
-        const auto fickle = second.acquire("a", 3);
-        BOOST_REQUIRE(until([&] { return view.queued() == 1; }));
-        const auto next = first.acquire("a", 1);
-        BOOST_REQUIRE(until([&] { return view.queued() == 2; }));
+        const auto holder = granted(first.acquire("a", 2));
+        const auto fickle = enqueued(second.acquire("a", 3), view, 1);
+        const auto next = enqueued(first.acquire("a", 1), view, 2);
         holder->start_unlock();
         fickle->cancel();
         const std::string result = fickle->result();
@@ -441,15 +370,12 @@ BOOST_AUTO_TEST_CASE(upgrader_sigkilled_while_it_waits)
     lock_process upgrader(server, expiring(server.url()));
     lock_client client(surviving(server.url()));
     const pool_view view(server, "a", "shared_mutex");
-    const auto reader = client.read("a");
-    BOOST_TEST(reader->result() == "held");
+    const auto reader = granted(client.read("a"));
     upgrader.ask("lock_upgrade a", "held a");
     upgrader.send("upgrade a");
     BOOST_TEST(until([&] { return view.queued() == 1; }));
-    const auto writer = client.write("a");
-    BOOST_TEST(until([&] { return view.queued() == 2; }));
-    const auto late = client.read("a");
-    BOOST_TEST(until([&] { return view.queued() == 3; }));
+    const auto writer = enqueued(client.write("a"), view, 2);
+    const auto late = enqueued(client.read("a"), view, 3);
 
     BOOST_TEST(upgrader.kill());
     const std::uint64_t deadline = view.first_deadline();
@@ -463,8 +389,7 @@ BOOST_AUTO_TEST_CASE(upgrader_sigkilled_while_it_waits)
     BOOST_TEST(writer->unlock() == error_code());
     BOOST_TEST(late->result() == "held");
     // Another holder can acquire the lock for an upgrade.
-    const auto next = client.read_to_upgrade("a");
-    BOOST_TEST(next->result() == "held");
+    const auto next = granted(client.read_to_upgrade("a"));
     BOOST_TEST(view.adds_up());
 }
 // The test above fails without expire_grants(), and without PUBSUB NUMSUB before a grant.
@@ -475,13 +400,10 @@ BOOST_AUTO_TEST_CASE(reader_sigkilled_while_an_upgrade_waits)
     lock_process reader(server, expiring(server.url()));
     lock_client client(surviving(server.url()));
     const pool_view view(server, "a", "shared_mutex");
-    const auto base = client.read_to_upgrade("a");
-    BOOST_TEST(base->result() == "held");
+    const auto base = granted(client.read_to_upgrade("a"));
     reader.ask("lock_shared a", "held a");
-    const auto writer = client.write("a");
-    BOOST_TEST(until([&] { return view.queued() == 1; }));
-    const auto upgraded = client.upgrade("a", *base);
-    BOOST_TEST(until([&] { return view.queued() == 2; }));
+    const auto writer = enqueued(client.write("a"), view, 1);
+    const auto upgraded = enqueued(client.upgrade("a", *base), view, 2);
 
     BOOST_TEST(reader.kill());
     // The upgrade precedes a writer that came earlier, so nobody writes in between.
@@ -495,21 +417,12 @@ BOOST_AUTO_TEST_CASE(reader_sigkilled_while_an_upgrade_waits)
 }
 // The test above fails without expire_grants(), and without the ticket that precedes all others.
 
-BOOST_AUTO_TEST_CASE(upgrade_granted_and_the_message_lost)
+BOOST_FIXTURE_TEST_CASE(upgrade_granted_and_the_message_lost, shared_mutex_fault_scene)
 {
-    const redis_server server;
-    tcp_proxy proxy(server.port());
-    lock_client client(endless(proxy.url()));
-    lock_client other(endless(server.url()));
-    const pool_view view(server, "a", "shared_mutex");
-    const auto base = client.read_to_upgrade("a");
-    BOOST_TEST(base->result() == "held");
-    const auto reader = other.read("a");
-    BOOST_TEST(reader->result() == "held");
-    const auto upgraded = client.upgrade("a", *base);
-    BOOST_TEST(until([&] { return view.queued() == 1; }));
-    const auto writer = other.write("a");
-    BOOST_TEST(until([&] { return view.queued() == 2; }));
+    const auto base = granted(far.read_to_upgrade("a"));
+    const auto reader = granted(near.read("a"));
+    const auto upgraded = enqueued(far.upgrade("a", *base), view, 1);
+    const auto writer = enqueued(near.write("a"), view, 2);
 
     proxy.swallow(tcp_proxy::to_client);
     BOOST_TEST(reader->unlock() == error_code());

@@ -4,11 +4,16 @@
 
 // Servers of pools forget, restart, and run out of memory. Others write to keys and channels. Many clients wait.
 
+#include <algorithm>
 #include <boost/test/unit_test.hpp>
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <sstream>
 #include <string>
+#include <support/candidates.hpp>
 #include <support/fault_leases.hpp>
+#include <support/fault_scene.hpp>
 #include <support/lock_client.hpp>
 #include <support/lock_process.hpp>
 #include <support/lock_view.hpp>
@@ -22,45 +27,38 @@
 namespace {
 
 using turnstile::error_code;
+using turnstile::redis::config;
 using turnstile::redis::errc;
+using turnstile::test::brief;
 using turnstile::test::candidate;
 using turnstile::test::endless;
+using turnstile::test::enqueued;
+using turnstile::test::errors;
+using turnstile::test::expect_grants_in_order;
+using turnstile::test::granted;
 using turnstile::test::lock_client;
 using turnstile::test::lock_process;
+using turnstile::test::pool_fault_scene;
 using turnstile::test::pool_view;
+using turnstile::test::publish_forgeries;
 using turnstile::test::redis_server;
+using turnstile::test::shared_mutex_fault_scene;
 using turnstile::test::surviving;
 using turnstile::test::tcp_proxy;
+using turnstile::test::text_of;
+using turnstile::test::unlock_result;
 using turnstile::test::until;
-
-std::string text_of(errc e)
-{
-    return make_error_code(e).message();
-}
-
-/// Keeps clients disconnected: their next attempts to connect are refused.
-void keep_away(tcp_proxy& proxy)
-{
-    proxy.refuse(true);
-    proxy.cut();
-}
 
 }  // namespace
 
 // --- servers ------------------------------------------------------------------------------------
 
-BOOST_AUTO_TEST_CASE(script_flush_in_mid_load)
+BOOST_FIXTURE_TEST_CASE(script_flush_in_mid_load, pool_fault_scene<3>)
 {
-    const redis_server server;
-    lock_client first(endless(server.url()));
-    lock_client second(endless(server.url()));
-    first.size("a", 3);
-    second.size("a", 3);
-    const pool_view view(server, "a");
     for (int i = 0; i < 50; ++i)
     {
-        const auto a = first.acquire("a", 2);
-        const auto b = second.acquire("a", 2);
+        const auto a = far.acquire("a", 2);
+        const auto b = near.acquire("a", 2);
         server.run({"SCRIPT", "FLUSH", i % 2 == 0 ? "SYNC" : "ASYNC"});
         // The two clients get the lock in either order.
         BOOST_REQUIRE(until([&] { return a->is_complete() || b->is_complete(); }));
@@ -72,16 +70,16 @@ BOOST_AUTO_TEST_CASE(script_flush_in_mid_load)
         BOOST_REQUIRE(two.result() == "held");
         BOOST_TEST(view.held() == 2);
         BOOST_TEST(two.unlock() == error_code());
-        const auto taker = first.take("a", 1);
+        const auto taker = far.take("a", 1);
         server.run({"SCRIPT", "FLUSH"});
         BOOST_REQUIRE(taker->result() == "taken");
         server.run({"SCRIPT", "FLUSH"});
-        BOOST_REQUIRE(second.add("a", 1) == error_code());
+        BOOST_REQUIRE(near.add("a", 1) == error_code());
     }
-    BOOST_TEST(first.value("a") == 3);
+    BOOST_TEST(far.value("a") == 3);
     // The scripts were really missing.
-    BOOST_TEST(turnstile::test::errors(server, "NOSCRIPT") > 0U);
-    BOOST_TEST(first.metrics().connections == 1U);
+    BOOST_TEST(errors(server, "NOSCRIPT") > 0U);
+    BOOST_TEST(far.metrics().connections == 1U);
 }
 // The test above fails if the client does not load a script again after NOSCRIPT.
 
@@ -95,22 +93,14 @@ BOOST_AUTO_TEST_CASE(restart_with_empty_memory_and_the_holders_are_back_first)
     for (lock_client* each : {&first, &second, &others})
         each->size("a", 3);
     const pool_view view(server, "a");
-    const auto a = first.acquire("a", 2);
-    const auto b = second.acquire("a", 1);
-    BOOST_TEST(a->result() == "held");
-    BOOST_TEST(b->result() == "held");
+    const auto a = granted(first.acquire("a", 2));
+    const auto b = granted(second.acquire("a", 1));
     std::vector<std::unique_ptr<candidate>> waiters;
-    for (int i = 0; i < 3; ++i)
-    {
-        waiters.push_back(others.acquire("a", 3));
-        BOOST_TEST(until([&] { return view.queued() == i + 1; }));
-    }
+    for (int i = 1; i <= 3; ++i)
+        waiters.push_back(enqueued(others.acquire("a", 3), view, i));
 
-    const std::string run_id = server.run_id();
-    keep_away(proxy);
-    server.kill();
-    server.start();
-    BOOST_TEST(server.run_id() != run_id);
+    proxy.disconnect();
+    server.restart();
     // The holders report their units to the server.
     BOOST_TEST(until([&] { return view.held() == 3; }));
     proxy.refuse(false);
@@ -121,39 +111,19 @@ BOOST_AUTO_TEST_CASE(restart_with_empty_memory_and_the_holders_are_back_first)
     BOOST_TEST(b->unlock() == error_code());
     BOOST_TEST(a->unlock() == error_code());
     // The waiters are granted their units in their former order.
-    std::uint64_t last = std::max(a->fence(), b->fence());
-    for (const auto& each : waiters)
-    {
-        BOOST_TEST(each->result() == "held");
-        BOOST_TEST(each->fence() > last);
-        last = each->fence();
-        BOOST_TEST(each->unlock() == error_code());
-    }
+    expect_grants_in_order(waiters, std::max(a->fence(), b->fence()));
 }
 // The test above fails without the reclaim of units, and without ticket hints.
 
-BOOST_AUTO_TEST_CASE(restart_with_empty_memory_and_only_some_holders_fit)
+BOOST_FIXTURE_TEST_CASE(restart_with_empty_memory_and_only_some_holders_fit, pool_fault_scene<5>)
 {
-    redis_server server;
-    tcp_proxy proxy(server.port());
-    lock_client away(endless(proxy.url()));
-    lock_client here(endless(server.url()));
-    away.size("a", 5);
-    here.size("a", 5);
-    const pool_view view(server, "a");
-    const auto large = away.acquire("a", 3);
-    const auto small = away.acquire("a", 2);
-    BOOST_TEST(large->result() == "held");
-    BOOST_TEST(small->result() == "held");
+    const auto large = granted(far.acquire("a", 3));
+    const auto small = granted(far.acquire("a", 2));
 
-    const std::string run_id = server.run_id();
-    keep_away(proxy);
-    server.kill();
-    server.start();
-    BOOST_TEST(server.run_id() != run_id);
+    proxy.disconnect();
+    server.restart();
     // The server cannot know that there are holders.
-    const auto newcomer = here.acquire("a", 3);
-    BOOST_TEST(newcomer->result() == "held");
+    const auto newcomer = granted(near.acquire("a", 3));
     proxy.refuse(false);
     BOOST_TEST(until([&] { return large->knows_of_loss(); }));
     BOOST_TEST(!large->holds());
@@ -164,52 +134,34 @@ BOOST_AUTO_TEST_CASE(restart_with_empty_memory_and_only_some_holders_fit)
     BOOST_TEST(view.adds_up());
     BOOST_TEST(small->unlock() == error_code());
     BOOST_TEST(newcomer->unlock() == error_code());
-    BOOST_TEST(here.value("a") == 5);
+    BOOST_TEST(near.value("a") == 5);
 }
 // The test above fails if the server does not check that the units of a reconnecting holder fit.
 
-BOOST_AUTO_TEST_CASE(restart_with_empty_memory_while_releasing)
+BOOST_FIXTURE_TEST_CASE(restart_with_empty_memory_while_releasing, pool_fault_scene<3>)
 {
-    redis_server server;
-    tcp_proxy proxy(server.port());
-    lock_client client(endless(proxy.url()));
-    client.size("a", 3);
-    const pool_view view(server, "a");
-    const auto holder = client.acquire("a", 2);
-    BOOST_TEST(holder->result() == "held");
+    const auto holder = granted(far.acquire("a", 2));
     proxy.swallow(tcp_proxy::to_client);
     holder->start_unlock();
     BOOST_TEST(until([&] { return view.held() == 0; }));
     BOOST_TEST(until([&] { return proxy.swallowed() > 0; }));
-    server.kill();
-    server.start();
+    server.restart();
     proxy.mend();
     // "ok" would be a guess, because the server has forgotten the lock, and "lost" would be wrong.
-    BOOST_TEST(until([&] { return !holder->unlocked().empty(); }));
-    BOOST_TEST(holder->unlocked() == text_of(errc::unknown_outcome));
-    BOOST_TEST(client.value("a") == 3);
+    BOOST_TEST(unlock_result(*holder) == text_of(errc::unknown_outcome));
+    BOOST_TEST(far.value("a") == 3);
 }
 // The test above fails without `unknown` as the answer of a server that has forgotten.
 
-BOOST_AUTO_TEST_CASE(restart_with_empty_memory_during_an_upgrade)
+BOOST_FIXTURE_TEST_CASE(restart_with_empty_memory_during_an_upgrade, shared_mutex_fault_scene)
 {
-    redis_server server;
-    tcp_proxy proxy(server.port());
-    lock_client client(endless(server.url()));
-    lock_client other(endless(proxy.url()));
-    const pool_view view(server, "a", "shared_mutex");
-    const auto base = client.read_to_upgrade("a");
-    BOOST_TEST(base->result() == "held");
-    const auto reader = client.read("a");
-    BOOST_TEST(reader->result() == "held");
-    const auto upgraded = client.upgrade("a", *base);
-    BOOST_TEST(until([&] { return view.queued() == 1; }));
-    const auto writer = other.write("a");
-    BOOST_TEST(until([&] { return view.queued() == 2; }));
+    const auto base = granted(near.read_to_upgrade("a"));
+    const auto reader = granted(near.read("a"));
+    const auto upgraded = enqueued(near.upgrade("a", *base), view, 1);
+    const auto writer = enqueued(far.write("a"), view, 2);
 
-    keep_away(proxy);
-    server.kill();
-    server.start();
+    proxy.disconnect();
+    server.restart();
     BOOST_TEST(until([&] { return view.holders() == 2 && view.queued() == 1; }));
     proxy.refuse(false);
     BOOST_TEST(until([&] { return view.queued() == 2; }));
@@ -230,12 +182,9 @@ BOOST_AUTO_TEST_CASE(maxmemory_one_noeviction)
     client.size("a", 3);
     client.size("b", 3);
     const pool_view view(server, "a");
-    const auto holder = client.acquire("a", 3);
-    BOOST_TEST(holder->result() == "held");
-    const auto waiter = client.acquire("a", 2);
-    BOOST_TEST(until([&] { return view.queued() == 1; }));
-    const auto fickle = client.acquire("a", 1);
-    BOOST_TEST(until([&] { return view.queued() == 2; }));
+    const auto holder = granted(client.acquire("a", 3));
+    const auto waiter = enqueued(client.acquire("a", 2), view, 1);
+    const auto fickle = enqueued(client.acquire("a", 1), view, 2);
 
     server.run({"CONFIG", "SET", "maxmemory", "1"});
     // The server refuses commands that need memory, and the log says why. It executes commands that free memory.
@@ -304,11 +253,10 @@ BOOST_AUTO_TEST_CASE(older_layout)
 BOOST_AUTO_TEST_CASE(newer_layout_while_somebody_waits)
 {
     const redis_server server;
-    lock_client client(turnstile::test::brief(server.url()));
+    lock_client client(brief(server.url()));
     client.size("a", 3);
     const pool_view view(server, "a");
-    const auto holder = client.acquire("a", 2);
-    BOOST_TEST(holder->result() == "held");
+    const auto holder = granted(client.acquire("a", 2));
     const auto waiter = client.acquire("a", 2);
     server.run({"HSET", view.keys[0], "state", "3 and more"});
     // The holder can no longer renew its lease, and the waiter gets an error instead of waiting for ever.
@@ -322,17 +270,14 @@ BOOST_AUTO_TEST_CASE(operator_deletes_the_keys)
     const redis_server server;
     // The holder renews its lease long before the waiters ask, which they do at the end of the lease.
     const std::string url = server.url() + "?lease=20s&claim_lease=20s&renew_fraction=0.1";
-    lock_client first(turnstile::redis::config{url});
-    lock_client second(turnstile::redis::config{url});
+    lock_client first(config{url});
+    lock_client second(config{url});
     first.size("a", 3);
     second.size("a", 3);
     const pool_view view(server, "a");
-    const auto holder = first.acquire("a", 3);
-    BOOST_TEST(holder->result() == "held");
-    const auto b = second.acquire("a", 2);
-    BOOST_TEST(until([&] { return view.queued() == 1; }));
-    const auto c = second.acquire("a", 2);
-    BOOST_TEST(until([&] { return view.queued() == 2; }));
+    const auto holder = granted(first.acquire("a", 3));
+    const auto b = enqueued(second.acquire("a", 2), view, 1);
+    const auto c = enqueued(second.acquire("a", 2), view, 2);
 
     BOOST_TEST(server.cli({"DEL", view.keys[0], view.keys[1], view.keys[2], view.keys[3]}) == "3");
     BOOST_TEST(until([&] { return view.holders() == 1; }));
@@ -351,50 +296,20 @@ BOOST_AUTO_TEST_CASE(operator_deletes_the_keys)
 
 // --- messages -----------------------------------------------------------------------------------
 
-BOOST_AUTO_TEST_CASE(forged_messages_are_refused)
+BOOST_FIXTURE_TEST_CASE(forged_messages_are_refused, pool_fault_scene<3>)
 {
-    const redis_server server;
-    lock_client first(endless(server.url()));
-    lock_client second(endless(server.url()));
-    first.size("a", 3);
-    second.size("a", 3);
-    const pool_view view(server, "a");
-    const auto holder = first.acquire("a", 2);
-    BOOST_TEST(holder->result() == "held");
-    const auto waiter = second.acquire("a", 2);
-    BOOST_TEST(until([&] { return view.queued() == 1; }));
+    const auto holder = granted(far.acquire("a", 2));
+    const auto waiter = enqueued(near.acquire("a", 2), view, 1);
 
-    // The messages go to the channels of both sessions, whose names only an operator of the server can know.
-    const std::vector<std::string> forgeries{
-        "",
-        "grant",
-        "grant 0#1.1 99999999999999999999 1 1",
-        "grant ffffffffffffffff#1.1 1 9007199254740991 1",
-        "lost ffffffffffffffff#1.1 " + std::to_string(holder->fence()) + " 1",
-        "grant " + std::string(100'000, '#'),
-    };
-    std::istringstream channels(turnstile::test::wake_channels(server));
-    std::size_t sent = 0;
-    for (std::string channel; std::getline(channels, channel);)
-    {
-        for (const std::string& each : forgeries)
-            if (server.cli({"PUBLISH", channel, each}) == "1")
-                ++sent;
-        // One message names an attempt of the session that never existed. The other names a holder, but with the token
-        // of another grant.
-        const std::string id = channel.substr(channel.rfind(':') + 1);
-        server.run({"PUBLISH", channel, "grant " + id + ".77 9 9007199254740991 1"});
-        server.run({"PUBLISH", channel, "lost " + id + ".1 9 1"});
-    }
-    BOOST_TEST(sent == 2 * forgeries.size());
-    BOOST_TEST(first.ping() == error_code());
-    BOOST_TEST(second.ping() == error_code());
+    publish_forgeries(server, holder->fence());
+    BOOST_TEST(far.ping() == error_code());
+    BOOST_TEST(near.ping() == error_code());
     BOOST_TEST(holder->holds());
     BOOST_TEST(!holder->knows_of_loss());
     BOOST_TEST(!waiter->is_complete());
-    BOOST_TEST(first.metrics().malformed > 0U);
-    BOOST_TEST(second.metrics().malformed > 0U);
-    BOOST_TEST(first.metrics().connections == 1U);
+    BOOST_TEST(far.metrics().malformed > 0U);
+    BOOST_TEST(near.metrics().malformed > 0U);
+    BOOST_TEST(far.metrics().connections == 1U);
     BOOST_TEST(view.held() == 2);
     BOOST_TEST(holder->unlock() == error_code());
     BOOST_TEST(waiter->result() == "held");
@@ -410,8 +325,7 @@ BOOST_AUTO_TEST_CASE(ten_thousand_waiters_are_granted_their_units_in_order)
     lock_client client(endless(server.url()));
     client.size("a", 4);
     const pool_view view(server, "a");
-    const auto holder = client.acquire("a", 4);
-    BOOST_TEST(holder->result() == "held");
+    const auto holder = granted(client.acquire("a", 4));
     std::vector<std::unique_ptr<candidate>> waiting;
     for (int i = 0; i < waiters; ++i)
         waiting.push_back(client.acquire("a", 1 + i % 3));
@@ -433,19 +347,11 @@ BOOST_AUTO_TEST_CASE(ten_thousand_waiters_are_granted_their_units_in_order)
 // The test above fails without tickets, and if the server does not serve the queue for as long as its
 // first waiter fits.
 
-BOOST_AUTO_TEST_CASE(ten_thousand_crashed_waiters)
+BOOST_FIXTURE_TEST_CASE(ten_thousand_crashed_waiters, pool_fault_scene<3>)
 {
     constexpr int dead = 10'000;
-    const redis_server server;
-    lock_client first(endless(server.url()));
-    lock_client last(endless(server.url()));
-    first.size("a", 3);
-    last.size("a", 3);
-    const pool_view view(server, "a");
-    const auto holder = first.acquire("a", 3);
-    BOOST_TEST(holder->result() == "held");
-    const auto waiter = last.acquire("a", 2);
-    BOOST_TEST(until([&] { return view.queued() == 1; }));
+    const auto holder = granted(far.acquire("a", 3));
+    const auto waiter = enqueued(near.acquire("a", 2), view, 1);
     // The crashed waiters are ahead of the connected one.
     std::vector<std::string> places{"ZADD", view.keys[1]};
     std::vector<std::string> wishes{"HSET", view.keys[0]};
@@ -462,16 +368,22 @@ BOOST_AUTO_TEST_CASE(ten_thousand_crashed_waiters)
     BOOST_TEST(waiter->result() == "held");
     BOOST_TEST(view.queued() == 0);
     // A script removes at most 64 crashed waiters, so it does not block the server for long.
-    const std::uint64_t nudges = first.metrics().nudges + last.metrics().nudges;
+    const std::uint64_t nudges = far.metrics().nudges + near.metrics().nudges;
     BOOST_TEST(nudges >= dead / 64U);
     BOOST_TEST(nudges <= dead / 64U + 2);
     BOOST_TEST(server.cli({"HLEN", view.keys[0]}) == "3");
 }
 // The test above fails without the answer `more`, and without the nudge that follows it.
 
+namespace {
+
+/// More permits than one script releases when they have expired.
+constexpr int permits = 100;
+
+}  // namespace
+
 BOOST_AUTO_TEST_CASE(a_process_with_a_hundred_permits_sigkilled)
 {
-    constexpr int permits = 100;
     const redis_server server;
     // All permits have to be held at the same time, even on a busy machine.
     lock_process holder(server, server.url() + "?lease=10s&claim_lease=10s");
@@ -481,43 +393,30 @@ BOOST_AUTO_TEST_CASE(a_process_with_a_hundred_permits_sigkilled)
     for (int i = 0; i < permits; ++i)
         holder.send("acquire a " + std::to_string(permits) + " 1");
     BOOST_TEST(until([&] { return view.held() == permits; }));
-    const auto waiter = client.acquire("a", permits);
-    BOOST_TEST(until([&] { return view.queued() == 1; }));
+    const auto waiter = enqueued(client.acquire("a", permits), view, 1);
     BOOST_TEST(holder.kill());
-    // One script releases fewer expired permits than this.
     BOOST_TEST(waiter->result() == "held");
     BOOST_TEST(view.holders() == 1);
     BOOST_TEST(view.adds_up());
 }
 // The test above fails if a script does not answer `more` after it has released as many expired permits as it may.
 
-// One script ends fewer expired grants than these.
-BOOST_AUTO_TEST_CASE(expired_permits_hide_no_units)
+BOOST_FIXTURE_TEST_CASE(expired_permits_hide_no_units, pool_fault_scene<permits>)
 {
-    constexpr int permits = 100;
-    const redis_server server;
-    lock_client holder(endless(server.url()));
-    lock_client client(endless(server.url()));
-    holder.size("a", permits);
-    client.size("a", permits);
-    const pool_view view(server, "a");
     for (const bool tries : {false, true})
     {
         std::vector<std::unique_ptr<candidate>> held;
         for (int i = 0; i < permits; ++i)
-        {
-            held.push_back(holder.acquire("a", 1));
-            BOOST_TEST_REQUIRE(held.back()->result() == "held");
-        }
+            held.push_back(granted(far.acquire("a", 1)));
         std::vector<std::string> expire{"ZADD", view.keys[3], "XX"};
         std::istringstream ids(server.cli({"ZRANGE", view.keys[3], "0", "-1"}));
         for (std::string id; ids >> id;)
             expire.insert(expire.end(), {"1", id});
         server.run(expire);
         if (tries)
-            BOOST_TEST(client.try_acquire("a", permits)->result() == "held");
+            BOOST_TEST(near.try_acquire("a", permits)->result() == "held");
         else
-            BOOST_TEST(client.value("a") == permits);
+            BOOST_TEST(near.value("a") == permits);
         for (const auto& each : held)
             BOOST_TEST(until([&] { return each->knows_of_loss(); }));
     }

@@ -14,7 +14,9 @@
 #include <memory>
 #include <string>
 #include <support/attempt.hpp>
+#include <support/candidates.hpp>
 #include <support/fault_leases.hpp>
+#include <support/fault_scene.hpp>
 #include <support/lock_client.hpp>
 #include <support/lock_process.hpp>
 #include <support/lock_view.hpp>
@@ -37,46 +39,28 @@ using turnstile::event_reset;
 using turnstile::redis::config;
 using turnstile::redis::event;
 using turnstile::redis::session;
+using turnstile::test::aborted;
 using turnstile::test::attempt;
+using turnstile::test::candidate;
 using turnstile::test::endless;
+using turnstile::test::enqueued;
+using turnstile::test::errors;
 using turnstile::test::expiring;
+using turnstile::test::granted;
 using turnstile::test::kill_connections;
 using turnstile::test::lock_client;
 using turnstile::test::lock_process;
 using turnstile::test::never_within;
 using turnstile::test::path;
+using turnstile::test::pool_fault_scene;
 using turnstile::test::pool_view;
 using turnstile::test::redis_server;
 using turnstile::test::run_until;
+using turnstile::test::scripts_run;
 using turnstile::test::start;
 using turnstile::test::surviving;
 using turnstile::test::tcp_proxy;
 using turnstile::test::until;
-
-/// Two sessions that share a pool of five units. One of them receives nothing from the server, and does not notice it.
-struct deaf_taker
-{
-    deaf_taker()
-    {
-        client.size("a", 5);
-        other.size("a", 5);
-        BOOST_TEST(client.ready() == error_code());
-        proxy.swallow(tcp_proxy::to_client);
-    }
-
-    /// Replaces the connection of the deaf session by one that works.
-    void reconnect()
-    {
-        proxy.swallow(tcp_proxy::none);
-        BOOST_TEST(kill_connections(server, "taker") == 1);
-    }
-
-    const redis_server server;
-    tcp_proxy proxy{server.port()};
-    lock_client client{endless(proxy.url(), "taker")};
-    lock_client other{endless(server.url())};
-    const pool_view view{server, "a"};
-};
 
 /// Claim leases expire soon, also those of other sessions that this one grants, but no session gives up its connection.
 config claiming(const std::string& url)
@@ -86,22 +70,29 @@ config claiming(const std::string& url)
     return settings;
 }
 
+using claiming_pool = pool_fault_scene<5, claiming>;
+
+/// A process that the test kills, connected through a proxy, and a session. They share a semaphore with three units.
+struct pool_process_scene
+{
+    pool_process_scene() { client.size("a", 3); }
+
+    const redis_server server;
+    tcp_proxy proxy{server.port()};
+    lock_process process{server, expiring(proxy.url())};
+    lock_client client{surviving(server.url())};
+    const pool_view view{server, "a"};
+};
+
 }  // namespace
 
-BOOST_AUTO_TEST_CASE(taker_sigkilled_before_it_received_its_grant)
+BOOST_FIXTURE_TEST_CASE(taker_sigkilled_before_it_received_its_grant, pool_process_scene)
 {
-    const redis_server server;
-    tcp_proxy proxy(server.port());
-    lock_process taker(server, expiring(proxy.url()));
-    lock_client client(surviving(server.url()));
-    client.size("a", 3);
-    const pool_view view(server, "a");
-
     proxy.swallow(tcp_proxy::to_client);
-    taker.send("take a 3 2");
+    process.send("take a 3 2");
     BOOST_TEST(until([&] { return view.held() == 2; }));
     BOOST_TEST(until([&] { return proxy.swallowed() > 0; }));
-    BOOST_TEST(taker.kill());
+    BOOST_TEST(process.kill());
     BOOST_TEST(client.value("a") == 1);
     // Another client can take the units after the claim lease has expired.
     BOOST_TEST(client.take("a", 3)->result() == "taken");
@@ -112,23 +103,16 @@ BOOST_AUTO_TEST_CASE(taker_sigkilled_before_it_received_its_grant)
 }
 // The test above fails if units are taken at the grant, and not claimed first.
 
-BOOST_AUTO_TEST_CASE(taker_sigkilled_before_it_received_the_confirmation)
+BOOST_FIXTURE_TEST_CASE(taker_sigkilled_before_it_received_the_confirmation, pool_process_scene)
 {
-    const redis_server server;
-    tcp_proxy proxy(server.port());
-    lock_process taker(server, expiring(proxy.url()));
-    lock_client client(surviving(server.url()));
-    client.size("a", 3);
-    const pool_view view(server, "a");
-    const auto holder = client.acquire("a", 3);
-    BOOST_TEST(holder->result() == "held");
-    taker.send("take a 3 2");
+    const auto holder = granted(client.acquire("a", 3));
+    process.send("take a 3 2");
     BOOST_TEST(until([&] { return view.queued() == 1; }));
 
     // The process receives the grant. The server receives its confirmation at once or never.
     BOOST_TEST(holder->unlock() == error_code());
     BOOST_TEST(until([&] { return view.outside() == 2; }));
-    BOOST_TEST(taker.kill());
+    BOOST_TEST(process.kill());
     // The units stay outside, because the process took them before it was killed.
     BOOST_TEST(view.held() == 0);
     BOOST_TEST(client.value("a") == 1);
@@ -181,64 +165,51 @@ BOOST_AUTO_TEST_CASE(takers_sigkilled_at_any_moment)
 // The test above fails without the claim, and if the release that leaves units outside does not count them in
 // the same script.
 
-BOOST_AUTO_TEST_CASE(adder_sigkilled_before_it_received_the_confirmation)
+BOOST_FIXTURE_TEST_CASE(adder_sigkilled_before_it_received_the_confirmation, pool_process_scene)
 {
-    const redis_server server;
-    tcp_proxy proxy(server.port());
-    lock_process adder(server, expiring(proxy.url()));
-    lock_client client(surviving(server.url()));
-    client.size("a", 3);
-    const pool_view view(server, "a");
     BOOST_TEST(client.take("a", 3)->result() == "taken");
-    const auto waiter = client.acquire("a", 2);
-    BOOST_TEST(until([&] { return view.queued() == 1; }));
+    const auto waiter = enqueued(client.acquire("a", 2), view, 1);
 
     proxy.swallow(tcp_proxy::to_client);
-    adder.send("add a 3 2");
+    process.send("add a 3 2");
     BOOST_TEST(waiter->result() == "held");
     BOOST_TEST(until([&] { return proxy.swallowed() > 0; }));
-    BOOST_TEST(adder.kill());
-    BOOST_TEST(!adder.has_said("added"));
+    BOOST_TEST(process.kill());
+    BOOST_TEST(!process.has_said("added"));
     BOOST_TEST(view.outside() == 1);
     BOOST_TEST(client.value("a") == 0);
     BOOST_TEST(view.adds_up());
 }
 // The test above fails if a V does not serve the queue in the same script.
 
-BOOST_FIXTURE_TEST_CASE(reply_to_a_take_lost, deaf_taker)
+BOOST_FIXTURE_TEST_CASE(reply_to_a_take_lost, pool_fault_scene<5>)
 {
-    const auto taker = client.take("a", 2);
+    BOOST_TEST(far.ready() == error_code());
+
+    proxy.swallow(tcp_proxy::to_client);
+    const auto taker = far.take("a", 2);
     BOOST_TEST(until([&] { return view.held() == 2; }));
     BOOST_TEST(until([&] { return proxy.swallowed() > 0; }));
-    reconnect();
+    proxy.mend();
     BOOST_TEST(taker->result() == "taken");
     BOOST_TEST(view.outside() == 2);
-    BOOST_TEST(other.value("a") == 3);
-    BOOST_TEST(client.metrics().acquires == 1U);
+    BOOST_TEST(near.value("a") == 3);
+    BOOST_TEST(far.metrics().acquires == 1U);
 }
 // The test above fails without resync.
 
-BOOST_AUTO_TEST_CASE(cancelled_taker_does_not_wait_again_if_its_grant_expired)
+BOOST_FIXTURE_TEST_CASE(cancelled_taker_does_not_wait_again_if_its_grant_expired, claiming_pool)
 {
-    const redis_server server;
-    tcp_proxy proxy(server.port());
-    lock_client client(claiming(proxy.url()));
-    lock_client other(claiming(server.url()));
-    client.size("a", 5);
-    other.size("a", 5);
-    const pool_view view(server, "a");
-    const auto holder = other.acquire("a", 5);
-    BOOST_TEST(holder->result() == "held");
-    const auto taker = client.take("a", 2);
-    BOOST_TEST(until([&] { return view.queued() == 1; }));
+    const auto holder = granted(near.acquire("a", 5));
+    const auto taker = enqueued(far.take("a", 2), view, 1);
     // The client receives the grant, but the server does not receive that the client takes the units.
     proxy.swallow(tcp_proxy::to_server);
     BOOST_TEST(holder->unlock() == error_code());
-    BOOST_TEST(other.take("a", 5)->result() == "taken");
+    BOOST_TEST(near.take("a", 5)->result() == "taken");
     taker->cancel();
     BOOST_TEST(never_within(50ms, [&] { return taker->is_complete(); }));
     proxy.mend();
-    BOOST_TEST(taker->result() == error_code(boost::asio::error::operation_aborted).message());
+    BOOST_TEST(taker->result() == aborted);
     BOOST_TEST(view.queued() == 0);
 }
 
@@ -286,7 +257,7 @@ BOOST_AUTO_TEST_CASE(connections_killed_while_units_are_taken_and_added)
     for (int i = 0; i < rounds; ++i)
     {
         // The takes need twice the capacity, so some of them wait for units that are added.
-        std::vector<std::unique_ptr<turnstile::test::candidate>> all;
+        std::vector<std::unique_ptr<candidate>> all;
         for (int j = 0; j < 5; ++j)
             all.push_back(client.take("a", 4));
         killed += kill_connections(server, "mover");
@@ -309,30 +280,23 @@ BOOST_AUTO_TEST_CASE(connections_killed_while_units_are_taken_and_added)
 }
 // The test above fails without the name of each V, and if the pool does not remember the last result of each slot.
 
-BOOST_AUTO_TEST_CASE(reply_to_an_addition_lost)
+BOOST_FIXTURE_TEST_CASE(reply_to_an_addition_lost, pool_fault_scene<5>)
 {
-    const redis_server server;
-    tcp_proxy proxy(server.port());
-    lock_client client(endless(proxy.url()));
-    lock_client other(endless(server.url()));
-    client.size("a", 5);
-    other.size("a", 5);
-    const pool_view view(server, "a");
-    BOOST_TEST(other.take("a", 5)->result() == "taken");
-    BOOST_TEST(client.ready() == error_code());
+    BOOST_TEST(near.take("a", 5)->result() == "taken");
+    BOOST_TEST(far.ready() == error_code());
 
     proxy.swallow(tcp_proxy::to_client);
-    const auto adder = client.start_add("a", 2);
+    const auto adder = far.start_add("a", 2);
     BOOST_TEST(until([&] { return view.outside() == 3; }));
     BOOST_TEST(until([&] { return proxy.swallowed() > 0; }));
     BOOST_TEST(!adder->is_complete());
-    const std::uint64_t before = turnstile::test::scripts_run(server);
+    const std::uint64_t before = scripts_run(server);
     proxy.mend();
     BOOST_TEST(adder->result() == "added");
     // The addition was sent again, but added nothing.
-    BOOST_TEST(turnstile::test::scripts_run(server) > before);
+    BOOST_TEST(scripts_run(server) > before);
     BOOST_TEST(view.outside() == 3);
-    BOOST_TEST(other.value("a") == 2);
+    BOOST_TEST(near.value("a") == 2);
 }
 // The test above fails if a V has no name, or if the pool does not remember it.
 
@@ -345,16 +309,12 @@ BOOST_AUTO_TEST_CASE(restart_with_aof_preserves_taken_and_added_units)
     const pool_view view(server, "a");
     BOOST_TEST(client.take("a", 6)->result() == "taken");
     BOOST_TEST(client.add("a", 1) == error_code());
-    const auto holder = client.acquire("a", 2);
-    BOOST_TEST(holder->result() == "held");
+    const auto holder = granted(client.acquire("a", 2));
     proxy.swallow(tcp_proxy::to_client);
     const auto adder = client.start_add("a", 2);
     BOOST_TEST(until([&] { return view.outside() == 3; }));
 
-    const std::string run_id = server.run_id();
-    server.kill();
-    server.start();
-    BOOST_TEST(server.run_id() != run_id);
+    server.restart();
     proxy.mend();
     BOOST_TEST(adder->result() == "added");
     BOOST_TEST(view.outside() == 3);
@@ -368,32 +328,28 @@ BOOST_AUTO_TEST_CASE(restart_with_aof_preserves_taken_and_added_units)
 namespace {
 
 /// Leases of a session whose claims expire soon, so that a test can wait for that. Its other leases outlast the test.
-turnstile::redis::config short_claims(const std::string& url)
+config short_claims(const std::string& url)
 {
-    return turnstile::redis::config(url + "?lease=10min&claim_lease=1s&" + turnstile::test::calm);
+    return config(url + "?lease=10min&claim_lease=1s&" + turnstile::test::calm);
 }
+
+using short_claim_pool = pool_fault_scene<3, short_claims>;
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE(units_of_a_cancelled_take_come_back_after_its_session_has_ended)
+BOOST_FIXTURE_TEST_CASE(units_of_a_cancelled_take_come_back_after_its_session_has_ended,
+                        short_claim_pool)
 {
-    const redis_server server;
-    tcp_proxy proxy(server.port());
-    lock_client taking(short_claims(proxy.url()));
-    lock_client other(short_claims(server.url()));
-    taking.size("a", 3);
-    other.size("a", 3);
-    const pool_view view(server, "a");
-    BOOST_TEST(taking.ready() == error_code());
+    BOOST_TEST(far.ready() == error_code());
 
     proxy.swallow(tcp_proxy::to_client);
-    const auto taker = taking.take("a", 2);
+    const auto taker = far.take("a", 2);
     BOOST_TEST(until([&] { return view.held() + view.outside() == 2; }));
     // Neither the answer to the take nor the cancellation arrives.
     taker->cancel();
-    BOOST_TEST(taker->result() == error_code(boost::asio::error::operation_aborted).message());
-    taking.destroy_session();
-    BOOST_TEST(until([&] { return other.value("a") == 3; }));
+    BOOST_TEST(taker->result() == aborted);
+    far.destroy_session();
+    BOOST_TEST(until([&] { return near.value("a") == 3; }));
     BOOST_TEST(view.outside() == 0);
 }
 // The test above fails if units are taken at the grant, and not claimed first.
@@ -402,7 +358,7 @@ BOOST_AUTO_TEST_CASE(units_of_a_take_whose_cancellation_was_refused_come_back)
 {
     const redis_server server;
     server.run({"ACL", "SETUSER", "taker", "on", ">pw", "~*", "&*", "+@all"});
-    turnstile::redis::config settings = short_claims(server.url());
+    config settings = short_claims(server.url());
     settings.username = "taker";
     settings.password = "pw";
     lock_client taking(settings);
@@ -410,16 +366,14 @@ BOOST_AUTO_TEST_CASE(units_of_a_take_whose_cancellation_was_refused_come_back)
     taking.size("a", 3);
     other.size("a", 3);
     const pool_view view(server, "a");
-    const auto holder = other.acquire("a", 3);
-    BOOST_TEST(holder->result() == "held");
-    const auto taker = taking.take("a", 2);
-    BOOST_TEST(until([&] { return view.queued() == 1; }));
+    const auto holder = granted(other.acquire("a", 3));
+    const auto taker = enqueued(taking.take("a", 2), view, 1);
 
     server.run({"ACL", "SETUSER", "taker", "-evalsha"});
-    const std::uint64_t before = turnstile::test::errors(server, "NOPERM");
+    const std::uint64_t before = errors(server, "NOPERM");
     taker->cancel();
-    BOOST_TEST(taker->result() == error_code(boost::asio::error::operation_aborted).message());
-    BOOST_TEST(until([&] { return turnstile::test::errors(server, "NOPERM") > before; }));
+    BOOST_TEST(taker->result() == aborted);
+    BOOST_TEST(until([&] { return errors(server, "NOPERM") > before; }));
     server.run({"ACL", "SETUSER", "taker", "+evalsha"});
 
     // The server does not know of the cancellation, and grants the units.
@@ -479,13 +433,13 @@ public:
 private:
     struct move
     {
-        std::unique_ptr<turnstile::test::candidate> who;
+        std::unique_ptr<candidate> who;
         std::ptrdiff_t units;
     };
 
-    static turnstile::redis::config settings(const std::string& url)
+    static config settings(const std::string& url)
     {
-        turnstile::redis::config result = short_claims(url);
+        config result = short_claims(url);
         result.client_name = "mover";
         result.username = "mover";
         result.password = "pw";
@@ -556,7 +510,7 @@ BOOST_AUTO_TEST_CASE(units_add_up_under_kills_stalls_and_lost_rights)
                 each->take(units);
         };
         tcp_proxy& proxy = movers[static_cast<std::size_t>(i / 4 % 4)]->proxy;
-        const std::uint64_t refused = turnstile::test::errors(server, "NOPERM");
+        const std::uint64_t refused = errors(server, "NOPERM");
         take(3);
         take(2);
         switch (i % 4)
@@ -593,7 +547,7 @@ BOOST_AUTO_TEST_CASE(units_add_up_under_kills_stalls_and_lost_rights)
             proxy.resume();
             break;
         default:
-            BOOST_TEST(until([&] { return turnstile::test::errors(server, "NOPERM") > refused; }));
+            BOOST_TEST(until([&] { return errors(server, "NOPERM") > refused; }));
             server.run({"ACL", "SETUSER", "mover", "+evalsha"});
         }
         BOOST_REQUIRE(until(

@@ -79,7 +79,7 @@ struct transaction_faults_scene : faults_monitor_scene
     /// Disconnects the far session, and waits until the server knows that.
     [[nodiscard]] task leave_it_alone()
     {
-        keep_away();
+        proxy.disconnect();
         co_await until_so([this] { return proxy.refused() > 0 && listeners(server) == 1; });
     }
 
@@ -92,8 +92,7 @@ struct transaction_faults_scene : faults_monitor_scene
             {
                 start([this] { return wait_and_visit(theirs, their_signal); });
                 co_await until_so([this] { return condition_waiters() == "1"; });
-                server.kill();
-                server.start();
+                server.restart();
                 co_await give_one();
             });
         BOOST_TEST(server.run_id() != run_id);

@@ -71,10 +71,8 @@ BOOST_AUTO_TEST_CASE(a_waiter_does_not_overtake_the_holder_of_a_server_that_lost
     const lock_view view(server, "a");
     BOOST_TEST(until([&] { return view.queued() == 1; }));
 
-    proxy.refuse(true);
-    proxy.cut();
-    server.kill();
-    server.start();
+    proxy.disconnect();
+    server.restart();
     // The waiter has reconnected, but the holder has not.
     BOOST_TEST(until([&] { return view.queued() == 1; }));
     BOOST_TEST(view.owner() == "?");
@@ -125,10 +123,8 @@ BOOST_AUTO_TEST_CASE(an_outdated_snapshot_does_not_let_anybody_overtake_the_hold
     BOOST_TEST(holder->result() == "held");
     BOOST_TEST(permit->result() == "held");
 
-    proxy.refuse(true);
-    proxy.cut();
-    server.kill();
-    server.start();
+    proxy.disconnect();
+    server.restart();
     BOOST_TEST_REQUIRE(server.cli({"DBSIZE"}) != "0");
     lock_client second(with_grace(server.url(), 1h));
     second.size("p", 1);
@@ -192,10 +188,8 @@ BOOST_AUTO_TEST_CASE(calls_of_a_directory_do_not_overtake_the_holder_of_an_outda
     auto one = result_of(read->async_acquire(1));
     auto other = result_of(drawn->async_acquire(1));
 
-    proxy.refuse(true);
-    proxy.cut();
-    server.kill();
-    server.start();
+    proxy.disconnect();
+    server.restart();
     outlast_start(server);
     session second(context.get_executor(), with_grace(server.url(), 1h), session_thread::own);
     semaphore_directory of_second(second, "d");
@@ -229,10 +223,8 @@ BOOST_AUTO_TEST_CASE(a_break_that_ends_no_grant_leaves_an_outdated_lock_in_doubt
     const auto holder = first.lock("a");
     BOOST_TEST(holder->result() == "held");
 
-    proxy.refuse(true);
-    proxy.cut();
-    server.kill();
-    server.start();
+    proxy.disconnect();
+    server.restart();
     outlast_start(server);
     turnstile::test::running_context context;
     session second(context.get_executor(), with_grace(server.url(), 1h), session_thread::own);

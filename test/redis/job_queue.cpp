@@ -380,8 +380,7 @@ BOOST_AUTO_TEST_CASE(jobs_survive_a_restart_of_the_server)
     for (const char* each : {"a", "b", "c"})
         queue.async_push(each, use_future).get();
     auto job = queue.async_next(use_future).get();
-    server.kill();
-    server.start();
+    server.restart();
     // The holder keeps its job, and finishes it.
     job.async_finish(use_future).get();
     auto next = queue.async_next(use_future).get();
@@ -394,8 +393,7 @@ BOOST_AUTO_TEST_CASE(a_waiting_worker_survives_a_restart_of_the_server)
 {
     auto waiting = queue.async_next(use_future);
     session->async_ping(use_future).get();
-    server.kill();
-    server.start();
+    server.restart();
     queue.async_push("a", use_future).get();
     auto job = waiting.get();
     BOOST_TEST(job.payload() == "a");

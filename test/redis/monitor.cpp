@@ -516,8 +516,7 @@ BOOST_AUTO_TEST_CASE(a_commit_writes_only_into_the_state_that_was_read)
                     {
                         s->parts = 2;
                         // No other client gets the lock, so the session regains it from a server without a state.
-                        server.kill();
-                        server.start();
+                        server.restart();
                         co_await until_so([this] { return !owner().empty(); });
                     };
                     co_await guarded.async_with(body);

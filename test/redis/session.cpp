@@ -451,8 +451,7 @@ BOOST_AUTO_TEST_CASE(a_partial_release_without_a_connection_ends_with_the_rest)
         start(path::handler, context, permit, [&] { return semaphore.async_acquire(3); });
         BOOST_REQUIRE(run_until(context, [&] { return permit.is_complete(); }));
         auto part = permit.value().split(1);
-        proxy.refuse(true);
-        proxy.cut();
+        proxy.disconnect();
         BOOST_TEST(run_until(context, [&] { return !owner.metrics().connected; }));
         attempt<> partial;
         attempt<> rest;
@@ -685,8 +684,7 @@ BOOST_AUTO_TEST_CASE(trying_without_a_server_is_unreachable_and_not_busy)
     proxy.refuse(false);
     BOOST_TEST(patient->result() == "held");
     // A session that has lost its connection cannot know it either.
-    proxy.refuse(true);
-    proxy.cut();
+    proxy.disconnect();
     BOOST_TEST(until([&] { return !client.metrics().connected; }));
     BOOST_TEST(client.try_lock("a")->result() == unreachable);
     BOOST_TEST(client.try_lock_for("a", 20ms)->result() == unreachable);

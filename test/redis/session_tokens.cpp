@@ -554,8 +554,7 @@ BOOST_AUTO_TEST_CASE(with_lock_whose_lock_is_lost_cancels_its_body)
     {
         BOOST_TEST(guard.valid());
         rival = other.lock("a");
-        proxy.refuse(true);
-        proxy.cut();
+        proxy.disconnect();
         // An answer that has already arrived may renew the lease a last time.
         end = guard.expires_at();
         try

@@ -40,11 +40,16 @@ inline redis::config surviving(const std::string& url)
 }
 
 /// Leases that are neither renewed nor expire during a test.
-inline redis::config endless(const std::string& url, const std::string& client_name = "client")
+inline redis::config endless(const std::string& url, const std::string& client_name)
 {
     redis::config settings(url + "?lease=10min&claim_lease=10min&" + calm);
     settings.client_name = client_name;
     return settings;
+}
+
+inline redis::config endless(const std::string& url)
+{
+    return endless(url, "client");
 }
 
 }  // namespace turnstile::test

@@ -23,11 +23,6 @@
 
 namespace turnstile::test {
 
-inline redis::config without_an_end(const std::string& url)
-{
-    return endless(url);
-}
-
 /// Two sessions, one of them behind a proxy, with monitors of the same name.
 struct faults_monitor_scene : coroutine_scene
 {
@@ -35,7 +30,7 @@ struct faults_monitor_scene : coroutine_scene
     using section = monitor::section;
 
     explicit faults_monitor_scene(std::vector<std::string> arguments = {},
-                                  redis::config leases(const std::string& url) = without_an_end)
+                                  redis::config leases(const std::string& url) = endless)
         : server(std::move(arguments))
         , proxy(server.port())
         , far(context, leases(proxy.url()), redis::session_thread::own)
@@ -108,13 +103,6 @@ struct faults_monitor_scene : coroutine_scene
     [[nodiscard]] task until_done_in_silence(const char* number)
     {
         co_await until_so([this, number] { return proxy.swallowed() > 0 && visits() == number; });
-    }
-
-    /// Delays the far session's next attempt to connect.
-    void keep_away()
-    {
-        proxy.refuse(true);
-        proxy.cut();
     }
 
     [[nodiscard]] std::string visits() const

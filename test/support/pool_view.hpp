@@ -33,6 +33,12 @@ public:
         return text.empty() ? 0 : std::stoll(text);
     }
 
+    /// The highest fencing token of all grants.
+    [[nodiscard]] std::uint64_t last_fence() const
+    {
+        return static_cast<std::uint64_t>(number("fence"));
+    }
+
     /// The number of held units according to the state.
     [[nodiscard]] std::int64_t held() const { return number("held"); }
     /// The number of units that are taken without a lease.

@@ -263,6 +263,15 @@ std::string redis_server::info(const std::string& field) const
     throw std::runtime_error("INFO has no field " + field);
 }
 
+void redis_server::restart()
+{
+    const std::string before = run_id();
+    kill();
+    start();
+    if (run_id() == before)
+        throw std::runtime_error("the server has not restarted");
+}
+
 void redis_server::start()
 {
     const auto deadline = std::chrono::steady_clock::now() + time_limit;

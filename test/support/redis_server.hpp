@@ -69,6 +69,8 @@ public:
     void resume() const;
     /// Starts it again on the same port after stop() or kill(). Waits if the port is in use.
     void start();
+    /// kill() and start(). It forgets what it does not store on the disk.
+    void restart();
 
 private:
     void make_folder();

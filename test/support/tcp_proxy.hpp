@@ -60,6 +60,13 @@ public:
     /// Closes all connections now.
     void cut();
 
+    /// Keeps clients disconnected until refuse(false).
+    void disconnect()
+    {
+        refuse(true);
+        cut();
+    }
+
     /// The next @p times that a client sends data that contain a text, closes its connection instead of forwarding them.
     void cut_before(const std::string& text, int times);
 
