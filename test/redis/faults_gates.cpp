@@ -52,6 +52,7 @@ using turnstile::event_reset;
 using turnstile::redis::config;
 using turnstile::redis::session;
 using turnstile::test::brief;
+using turnstile::test::endless;
 using turnstile::test::kill_connections;
 using turnstile::test::redis_server;
 using turnstile::test::tcp_proxy;
@@ -252,15 +253,6 @@ private:
     pid_t pid_;
 };
 
-/// Leases and time limits that outlast a test, however slow the machine is.
-config named(const std::string& url, const std::string& name)
-{
-    config settings(
-        url + "?lease=60s&claim_lease=60s&health_check=15s&connect_timeout=1min&max_backoff=100ms");
-    settings.client_name = name;
-    return settings;
-}
-
 /// The number of PUBLISH commands so far.
 std::uint64_t published(const redis_server& server)
 {
@@ -274,8 +266,8 @@ std::uint64_t published(const redis_server& server)
 BOOST_AUTO_TEST_CASE(one_message_for_each_process)
 {
     const redis_server server;
-    party first(named(server.url(), "first"));
-    party second(named(server.url(), "second"));
+    party first(endless(server.url(), "first"));
+    party second(endless(server.url(), "second"));
     turnstile::redis::event a(first, "e");
     turnstile::redis::event b(second, "e");
     const outcome waits[] = {wait(first, a), wait(first, a), wait(first, a), wait(second, b)};
@@ -292,8 +284,8 @@ BOOST_AUTO_TEST_CASE(set_and_reset_while_a_waiter_is_disconnected)
 {
     const redis_server server;
     tcp_proxy proxy(server.port());
-    party deaf(named(proxy.url(), "deaf"));
-    party other(named(server.url(), "other"));
+    party deaf(endless(proxy.url(), "deaf"));
+    party other(endless(server.url(), "other"));
     turnstile::redis::event a(deaf, "e");
     turnstile::redis::event b(other, "e");
     const outcome waiter = wait(deaf, a);
@@ -316,7 +308,7 @@ BOOST_AUTO_TEST_CASE(set_and_reset_while_the_server_has_forgotten_a_waiter)
 {
     const redis_server server;
     party first(brief(server.url()));
-    party other(named(server.url(), "other"));
+    party other(endless(server.url(), "other"));
     turnstile::redis::event a(first, "e");
     turnstile::redis::event b(other, "e");
     const gate_view view(server, "event", "e");
@@ -333,8 +325,8 @@ BOOST_AUTO_TEST_CASE(set_and_reset_while_the_server_has_forgotten_a_waiter)
 BOOST_AUTO_TEST_CASE(a_waiter_whose_connection_is_killed_again_and_again)
 {
     const redis_server server;
-    party first(named(server.url(), "victim"));
-    party other(named(server.url(), "other"));
+    party first(endless(server.url(), "victim"));
+    party other(endless(server.url(), "other"));
     for (int i = 0; i < 10; ++i)
     {
         const std::string name = std::to_string(i);
@@ -356,7 +348,7 @@ BOOST_AUTO_TEST_CASE(an_arrival_at_a_latch_whose_answer_is_lost_counts_once)
 {
     const redis_server server;
     tcp_proxy proxy(server.port());
-    party deaf(named(proxy.url(), "deaf"));
+    party deaf(endless(proxy.url(), "deaf"));
     turnstile::redis::latch latch(deaf, "l", 3);
     const gate_view view(server, "latch", "l");
     BOOST_TEST(count_down(deaf, latch, 1).result() == "done");
@@ -378,8 +370,8 @@ BOOST_AUTO_TEST_CASE(the_last_arrival_at_a_barrier_whose_answer_is_lost)
 {
     const redis_server server;
     tcp_proxy proxy(server.port());
-    party deaf(named(proxy.url(), "deaf"));
-    party other(named(server.url(), "other"));
+    party deaf(endless(proxy.url(), "deaf"));
+    party other(endless(server.url(), "other"));
     turnstile::redis::barrier a(deaf, "b", 2);
     turnstile::redis::barrier b(other, "b", 2);
     const gate_view view(server, "barrier", "b");
@@ -406,16 +398,15 @@ BOOST_AUTO_TEST_CASE(an_arrival_that_is_cancelled_while_the_server_is_away)
 {
     const redis_server server;
     tcp_proxy proxy(server.port());
-    party first(named(proxy.url(), "first"));
-    party other(named(server.url(), "other"));
+    party first(endless(proxy.url(), "first"));
+    party other(endless(server.url(), "other"));
     turnstile::redis::barrier a(first, "b", 2);
     turnstile::redis::barrier b(other, "b", 2);
     const gate_view view(server, "barrier", "b");
     const outcome fickle = meet(first, a);
     BOOST_TEST(until([&] { return lines(view.arrivals()) == 1; }));
 
-    proxy.refuse(true);
-    proxy.cut();
+    proxy.disconnect();
     BOOST_TEST(until([&] { return proxy.refused() > 0; }));
     fickle.cancel();
     BOOST_TEST(fickle.result() == error_code(asio::error::operation_aborted).message());
@@ -445,7 +436,7 @@ BOOST_AUTO_TEST_CASE(a_process_that_arrives_at_a_latch_and_is_killed)
                    });
     BOOST_TEST(until([&] { return view.number() == "1"; }));
     BOOST_TEST(arriving.kill());
-    party other(named(server.url(), "other"));
+    party other(endless(server.url(), "other"));
     turnstile::redis::latch latch(other, "l", 2);
     BOOST_TEST(count_down(other, latch, 1).result() == "done");
     BOOST_TEST(wait(other, latch).result() == "done");
@@ -534,8 +525,8 @@ BOOST_AUTO_TEST_CASE(a_unit_of_an_event_passes_to_the_next_process_if_the_first_
 BOOST_AUTO_TEST_CASE(a_server_that_starts_again_with_empty_memory)
 {
     redis_server server;
-    party first(named(server.url(), "first"));
-    party other(named(server.url(), "other"));
+    party first(endless(server.url(), "first"));
+    party other(endless(server.url(), "other"));
     turnstile::redis::event was_set(first, "was set");
     turnstile::redis::event event_a(first, "e");
     turnstile::redis::event event_b(other, "e");
@@ -552,10 +543,7 @@ BOOST_AUTO_TEST_CASE(a_server_that_starts_again_with_empty_memory)
     BOOST_TEST(until([&] { return lines(event.waiters()) == 1; }));
     BOOST_TEST(until([&] { return lines(barrier.arrivals()) == 1; }));
 
-    const std::string before = server.run_id();
-    server.kill();
-    server.start();
-    BOOST_TEST(server.run_id() != before);
+    server.restart();
     // The waiters are known again after the restart, but the counted arrivals are not.
     BOOST_TEST(until([&] { return lines(event.waiters()) == 1; }));
     BOOST_TEST(until([&] { return lines(barrier.arrivals()) == 1; }));
@@ -577,7 +565,7 @@ BOOST_AUTO_TEST_CASE(a_server_that_starts_again_with_empty_memory)
 BOOST_AUTO_TEST_CASE(an_event_can_be_awaited_while_the_memory_is_full)
 {
     const redis_server server({"--maxmemory-policy", "noeviction"});
-    party one(named(server.url(), "one"));
+    party one(endless(server.url(), "one"));
     turnstile::redis::event event(one, "e");
     const gate_view view(server, "event", "e");
     const outcome nobody = start(one, [&](auto handler)
@@ -596,7 +584,7 @@ BOOST_AUTO_TEST_CASE(an_event_can_be_awaited_while_the_memory_is_full)
 BOOST_AUTO_TEST_CASE(closing_a_session_withdraws_its_arrivals)
 {
     const redis_server server;
-    party first(named(server.url(), "first"));
+    party first(endless(server.url(), "first"));
     turnstile::redis::barrier barrier(first, "b", 2);
     turnstile::redis::event event(first, "e");
     const gate_view view(server, "barrier", "b");
@@ -617,7 +605,7 @@ BOOST_AUTO_TEST_CASE(closing_a_session_withdraws_its_arrivals)
 BOOST_AUTO_TEST_CASE(destroying_a_session_aborts_its_waiters)
 {
     const redis_server server;
-    party owner(named(server.url(), "owner"));
+    party owner(endless(server.url(), "owner"));
     turnstile::redis::barrier barrier(owner, "b", 2);
     turnstile::redis::event manual(owner, "m");
     turnstile::redis::event automatic(owner, "a", event_reset::automatic);
@@ -633,7 +621,7 @@ BOOST_AUTO_TEST_CASE(destroying_a_session_aborts_its_waiters)
 BOOST_AUTO_TEST_CASE(invalid_objects_are_refused)
 {
     const redis_server server;
-    party owner(named(server.url(), "owner"));
+    party owner(endless(server.url(), "owner"));
     const auto code_of = [](const std::function<void()>& make)
     {
         try
@@ -660,7 +648,7 @@ BOOST_AUTO_TEST_CASE(invalid_objects_are_refused)
 BOOST_AUTO_TEST_CASE(an_event_cannot_be_manual_and_automatic)
 {
     const redis_server server;
-    party owner(named(server.url(), "owner"));
+    party owner(endless(server.url(), "owner"));
     turnstile::redis::event manual(owner, "e");
     turnstile::redis::event automatic(owner, "e", event_reset::automatic);
     BOOST_TEST(set(owner, manual) == "done");

@@ -6,13 +6,13 @@
 
 #include <boost/asio/awaitable.hpp>
 #include <boost/test/unit_test.hpp>
-#include <chrono>
 #include <functional>
 #include <memory>
-#include <sstream>
 #include <string>
+#include <support/candidates.hpp>
 #include <support/coroutine_scene.hpp>
 #include <support/fault_leases.hpp>
+#include <support/fault_scene.hpp>
 #include <support/lock_client.hpp>
 #include <support/lock_view.hpp>
 #include <support/reading_room.hpp>
@@ -38,17 +38,18 @@ using turnstile::redis::config;
 using turnstile::redis::errc;
 using turnstile::test::brief;
 using turnstile::test::candidate;
+using turnstile::test::enqueued;
+using turnstile::test::expect_grants_in_order;
+using turnstile::test::granted;
 using turnstile::test::lock_client;
+using turnstile::test::lock_fault_scene;
 using turnstile::test::lock_view;
+using turnstile::test::publish_forgeries;
 using turnstile::test::redis_server;
+using turnstile::test::text_of;
 using turnstile::test::undisturbed;
 using turnstile::test::until;
 using turnstile::test::wake_channels;
-
-std::string text_of(errc e)
-{
-    return make_error_code(e).message();
-}
 
 /// A user with access to the keys of some patterns, and with only the permissions that docs/redis.md lists.
 config confined_user(const redis_server& server, const std::vector<std::string>& patterns)
@@ -250,18 +251,11 @@ BOOST_AUTO_TEST_CASE(refused_reads_inside_scripts_are_missing_permissions)
 
 // --- keys ---------------------------------------------------------------------------------------
 
-BOOST_AUTO_TEST_CASE(operator_deletes_the_hash_while_others_wait)
+BOOST_FIXTURE_TEST_CASE(operator_deletes_the_hash_while_others_wait, lock_fault_scene<brief>)
 {
-    const redis_server server;
-    lock_client first(brief(server.url()));
-    lock_client second(brief(server.url()));
-    const lock_view view(server, "a");
-    const auto holder = first.lock("a");
-    BOOST_TEST(holder->result() == "held");
-    const auto b = second.lock("a");
-    BOOST_TEST(until([&] { return view.queued() == 1; }));
-    const auto c = second.lock("a");
-    BOOST_TEST(until([&] { return view.queued() == 2; }));
+    const auto holder = granted(far.lock("a"));
+    const auto b = enqueued(near.lock("a"), view, 1);
+    const auto c = enqueued(near.lock("a"), view, 2);
 
     // The first script after that grants the lock to the first waiter, whichever client sends it.
     BOOST_TEST(server.cli({"DEL", view.keys[0]}) == "1");
@@ -281,8 +275,7 @@ BOOST_AUTO_TEST_CASE(operator_deletes_the_keys_while_nobody_waits)
     const redis_server server;
     lock_client client(brief(server.url()));
     const lock_view view(server, "a");
-    const auto holder = client.lock("a");
-    BOOST_TEST(holder->result() == "held");
+    const auto holder = granted(client.lock("a"));
     BOOST_TEST(server.cli({"DEL", view.keys[0]}) == "1");
     BOOST_TEST(until([&] { return holder->knows_of_loss() || !view.owner().empty(); }));
     BOOST_TEST(holder->holds());
@@ -291,33 +284,18 @@ BOOST_AUTO_TEST_CASE(operator_deletes_the_keys_while_nobody_waits)
 }
 // The test above fails if a renewal that the server does not know is a loss.
 
-BOOST_AUTO_TEST_CASE(operator_deletes_the_queue)
+BOOST_FIXTURE_TEST_CASE(operator_deletes_the_queue, lock_fault_scene<brief>)
 {
-    const redis_server server;
-    lock_client first(brief(server.url()));
-    lock_client second(brief(server.url()));
-    const lock_view view(server, "a");
-    const auto holder = first.lock("a");
-    BOOST_TEST(holder->result() == "held");
+    const auto holder = granted(far.lock("a"));
     std::vector<std::unique_ptr<candidate>> waiters;
-    for (int i = 0; i < 5; ++i)
-    {
-        waiters.push_back(second.lock("a"));
-        BOOST_TEST(until([&] { return view.queued() == i + 1; }));
-    }
+    for (int i = 1; i <= 5; ++i)
+        waiters.push_back(enqueued(near.lock("a"), view, i));
     BOOST_TEST(server.cli({"DEL", view.keys[1]}) == "1");
     // All waiters are enqueued again at their positions before the lock is released.
     BOOST_TEST(until([&] { return view.queued() == 5; }));
     BOOST_TEST(holder->holds());
     BOOST_TEST(holder->unlock() == error_code());
-    std::uint64_t last = holder->fence();
-    for (const auto& each : waiters)
-    {
-        BOOST_TEST(each->result() == "held");
-        BOOST_TEST(each->fence() > last);
-        last = each->fence();
-        BOOST_TEST(each->unlock() == error_code());
-    }
+    expect_grants_in_order(waiters, holder->fence());
 }
 // The test above fails without the nudge, which notices the deletion, and without ticket hints.
 
@@ -342,10 +320,8 @@ BOOST_AUTO_TEST_CASE(newer_layout_while_somebody_waits)
     const redis_server server;
     lock_client client(brief(server.url()));
     const lock_view view(server, "a");
-    const auto holder = client.lock("a");
-    BOOST_TEST(holder->result() == "held");
-    const auto waiter = client.lock("a");
-    BOOST_TEST(until([&] { return view.queued() == 1; }));
+    const auto holder = granted(client.lock("a"));
+    const auto waiter = enqueued(client.lock("a"), view, 1);
     server.run({"HSET", view.keys[0], "state", "3 somebody"});
     // The holder can no longer renew its lease, and the waiter gets an error instead of waiting for ever.
     BOOST_TEST(until([&] { return holder->knows_of_loss(); }));
@@ -380,16 +356,11 @@ BOOST_AUTO_TEST_CASE(damaged_lock_is_lost_and_others_are_renewed)
     const redis_server server;
     lock_client client(brief(server.url()));
     const lock_view view(server, "damaged");
-    const auto holder = client.lock("damaged");
-    BOOST_TEST(holder->result() == "held");
-    const auto waiter = client.lock("damaged");
-    BOOST_TEST(until([&] { return view.queued() == 1; }));
+    const auto holder = granted(client.lock("damaged"));
+    const auto waiter = enqueued(client.lock("damaged"), view, 1);
     std::vector<std::unique_ptr<candidate>> others;
     for (const char* name : {"a", "b", "c"})
-    {
-        others.push_back(client.lock(name));
-        BOOST_TEST(others.back()->result() == "held");
-    }
+        others.push_back(granted(client.lock(name)));
     server.run({"HSET", view.keys[0], "state", "2 damaged"});
     BOOST_TEST(until([&] { return holder->knows_of_loss(); }));
     BOOST_TEST(waiter->result() == text_of(errc::bad_state));
@@ -414,10 +385,8 @@ BOOST_AUTO_TEST_CASE(lock_whose_permission_is_withdrawn_is_lost_and_others_are_r
 {
     const redis_server server;
     lock_client client(brief(server.url()));
-    const auto refused = client.lock("refused");
-    BOOST_TEST(refused->result() == "held");
-    const auto other = client.lock("other");
-    BOOST_TEST(other->result() == "held");
+    const auto refused = granted(client.lock("refused"));
+    const auto other = granted(client.lock("other"));
     server.run({"ACL", "SETUSER", "default", "resetkeys", "~turnstile:{*}:mutex:other*"});
     BOOST_TEST(until([&] { return refused->knows_of_loss(); }));
     const std::uint64_t renewals = client.metrics().renewals;
@@ -429,50 +398,20 @@ BOOST_AUTO_TEST_CASE(lock_whose_permission_is_withdrawn_is_lost_and_others_are_r
 
 // --- messages -----------------------------------------------------------------------------------
 
-BOOST_AUTO_TEST_CASE(forged_messages_are_refused)
+BOOST_FIXTURE_TEST_CASE(forged_messages_are_refused, lock_fault_scene<>)
 {
-    const redis_server server;
-    lock_client first(undisturbed(server.url()));
-    lock_client second(undisturbed(server.url()));
-    const auto holder = first.lock("a");
-    BOOST_TEST(holder->result() == "held");
-    const auto waiter = second.lock("a");
-    BOOST_TEST(until([&] { return lock_view(server, "a").queued() == 1; }));
+    const auto holder = granted(far.lock("a"));
+    const auto waiter = enqueued(near.lock("a"), view, 1);
 
-    // The messages go to the channels of both sessions, whose names only an operator of the server can know.
-    const std::vector<std::string> forgeries{
-        "",
-        "grant",
-        "grant x",
-        "grant 0#1.1 99999999999999999999 1 1",
-        "grant ffffffffffffffff#1.1 1 9007199254740991 1",
-        "lost ffffffffffffffff#1.1 " + std::to_string(holder->fence()) + " 1",
-        "grant " + std::string(100'000, '#'),
-        std::string("\0\xff\r\n*3", 6),
-        "granted ffffffffffffffff#1.1 1 2 3",
-    };
-    std::istringstream channels(wake_channels(server));
-    std::size_t sent = 0;
-    for (std::string channel; std::getline(channels, channel);)
-    {
-        for (const std::string& each : forgeries)
-            if (server.cli({"PUBLISH", channel, each}) == "1")
-                ++sent;
-        // One message names an attempt of the session that never existed. The other names a holder, but with the token
-        // of another grant.
-        const std::string id = channel.substr(channel.rfind(':') + 1);
-        server.run({"PUBLISH", channel, "grant " + id + ".77 9 9007199254740991 1"});
-        server.run({"PUBLISH", channel, "lost " + id + ".1 9 1"});
-    }
-    BOOST_TEST(sent == 2 * forgeries.size());
-    BOOST_TEST(first.ping() == error_code());
-    BOOST_TEST(second.ping() == error_code());
+    publish_forgeries(server, holder->fence());
+    BOOST_TEST(far.ping() == error_code());
+    BOOST_TEST(near.ping() == error_code());
     BOOST_TEST(holder->holds());
     BOOST_TEST(!holder->knows_of_loss());
     BOOST_TEST(!waiter->is_complete());
-    BOOST_TEST(first.metrics().malformed > 0U);
-    BOOST_TEST(second.metrics().malformed > 0U);
-    BOOST_TEST(first.metrics().connections == 1U);
+    BOOST_TEST(far.metrics().malformed > 0U);
+    BOOST_TEST(near.metrics().malformed > 0U);
+    BOOST_TEST(far.metrics().connections == 1U);
     BOOST_TEST(holder->unlock() == error_code());
     BOOST_TEST(waiter->result() == "held");
 }
@@ -552,10 +491,8 @@ BOOST_AUTO_TEST_CASE(two_databases)
     config settings = undisturbed(server.url());
     settings.database = 1;
     lock_client one(settings);
-    const auto a = zero.try_lock("a");
-    BOOST_TEST(a->result() == "held");
-    const auto b = one.try_lock("a");
-    BOOST_TEST(b->result() == "held");
+    const auto a = granted(zero.try_lock("a"));
+    const auto b = granted(one.try_lock("a"));
     // Redis shares channels among databases, so the names of the channels contain the database.
     const auto next_of_a = zero.lock("a");
     const auto next_of_b = one.lock("a");

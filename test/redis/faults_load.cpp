@@ -4,11 +4,11 @@
 
 // Many locks and waiters at once, and locks that nobody uses.
 
-#include <boost/asio/error.hpp>
 #include <boost/test/unit_test.hpp>
 #include <chrono>
 #include <memory>
 #include <string>
+#include <support/candidates.hpp>
 #include <support/fault_leases.hpp>
 #include <support/lock_client.hpp>
 #include <support/lock_view.hpp>
@@ -22,8 +22,10 @@ namespace {
 using namespace std::chrono_literals;
 using turnstile::error_code;
 using turnstile::redis::config;
+using turnstile::test::aborted;
 using turnstile::test::brief;
 using turnstile::test::candidate;
+using turnstile::test::granted;
 using turnstile::test::lock_client;
 using turnstile::test::lock_view;
 using turnstile::test::redis_server;
@@ -44,8 +46,7 @@ BOOST_AUTO_TEST_CASE(three_hundred_grants_at_once)
     std::vector<std::unique_ptr<candidate>> waiters;
     for (int i = 0; i < locks; ++i)
     {
-        held.push_back(first.lock(std::to_string(i)));
-        BOOST_REQUIRE(held.back()->result() == "held");
+        held.push_back(granted(first.lock(std::to_string(i))));
         waiters.push_back(second.lock(std::to_string(i)));
     }
     BOOST_TEST(second.ping() == error_code());
@@ -76,8 +77,7 @@ BOOST_AUTO_TEST_CASE(three_hundred_locks_of_a_session_that_is_closed)
     std::vector<std::unique_ptr<candidate>> waiters;
     for (int i = 0; i < locks; ++i)
     {
-        held.push_back(first.lock(std::to_string(i)));
-        BOOST_REQUIRE(held.back()->result() == "held");
+        held.push_back(granted(first.lock(std::to_string(i))));
         waiters.push_back(second.lock(std::to_string(i)));
     }
     BOOST_TEST(second.ping() == error_code());
@@ -95,8 +95,7 @@ BOOST_AUTO_TEST_CASE(many_waiters_then_cancel_all)
     const redis_server server;
     lock_client client(undisturbed(server.url()));
     const lock_view view(server, "a");
-    const auto holder = client.lock("a");
-    BOOST_TEST(holder->result() == "held");
+    const auto holder = granted(client.lock("a"));
     std::vector<std::unique_ptr<candidate>> waiting;
     for (int i = 1; i <= waiters; ++i)
     {
@@ -106,7 +105,6 @@ BOOST_AUTO_TEST_CASE(many_waiters_then_cancel_all)
     }
     for (const auto& each : waiting)
         each->cancel();
-    const std::string aborted = error_code(boost::asio::error::operation_aborted).message();
     for (const auto& each : waiting)
         BOOST_REQUIRE(each->result() == aborted);
     BOOST_TEST(until([&] { return client.metrics().attempts == 1; }));
@@ -127,8 +125,7 @@ BOOST_AUTO_TEST_CASE(many_waiters_are_granted_the_lock_in_order)
     // The ping is answered after the session has registered its description.
     BOOST_TEST(client.ping() == error_code());
     const std::uint64_t before = scripts_run(server);
-    const auto holder = client.lock("a");
-    BOOST_TEST(holder->result() == "held");
+    const auto holder = granted(client.lock("a"));
     std::vector<std::unique_ptr<candidate>> waiting;
     for (int i = 0; i < waiters; ++i)
         waiting.push_back(client.lock("a"));
@@ -153,8 +150,7 @@ BOOST_AUTO_TEST_CASE(waiters_send_nothing)
 {
     const redis_server server;
     lock_client client(undisturbed(server.url()));
-    const auto holder = client.lock("a");
-    BOOST_TEST(holder->result() == "held");
+    const auto holder = granted(client.lock("a"));
     std::vector<std::unique_ptr<candidate>> waiting;
     for (int i = 0; i < 20; ++i)
         waiting.push_back(client.lock("a"));
@@ -207,8 +203,7 @@ BOOST_AUTO_TEST_CASE(keys_of_a_lock_that_is_held_do_not_expire)
     lock_client client(settings);
     lock_client other(settings);
     const lock_view view(server, "a");
-    const auto holder = client.lock("a");
-    BOOST_TEST(holder->result() == "held");
+    const auto holder = granted(client.lock("a"));
     // The time exceeds the life of unused keys, and nobody waits meanwhile.
     const std::uint64_t begin = view.number("clock");
     BOOST_TEST(until([&] { return view.number("clock") > begin + 8'000'000; }));

@@ -4,41 +4,35 @@
 
 // Connections break, or stop transporting data, at the worst moments. Waiters are cancelled at the worst moments.
 
-#include <boost/asio/error.hpp>
 #include <boost/test/unit_test.hpp>
-#include <chrono>
-#include <memory>
 #include <string>
+#include <support/candidates.hpp>
 #include <support/fault_leases.hpp>
+#include <support/fault_scene.hpp>
 #include <support/lock_client.hpp>
 #include <support/lock_view.hpp>
 #include <support/redis_server.hpp>
 #include <support/tcp_proxy.hpp>
-#include <turnstile/redis/config.hpp>
 
 namespace {
 
-using namespace std::chrono_literals;
 using turnstile::error_code;
-using turnstile::redis::config;
+using turnstile::test::aborted;
+using turnstile::test::break_connection;
 using turnstile::test::brief;
+using turnstile::test::endless;
+using turnstile::test::enqueued;
+using turnstile::test::expiring_lease;
+using turnstile::test::granted;
 using turnstile::test::kill_connections;
+using turnstile::test::listeners;
 using turnstile::test::lock_client;
+using turnstile::test::lock_fault_scene;
 using turnstile::test::lock_view;
 using turnstile::test::redis_server;
 using turnstile::test::tcp_proxy;
-using turnstile::test::undisturbed;
+using turnstile::test::unlock_result;
 using turnstile::test::until;
-
-const std::string aborted = error_code(boost::asio::error::operation_aborted).message();
-
-/// Leases that outlast the test, and a named connection that breaks only if the test breaks it.
-config named(const std::string& url, const std::string& name)
-{
-    config settings = undisturbed(url);
-    settings.client_name = name;
-    return settings;
-}
 
 }  // namespace
 
@@ -51,21 +45,18 @@ BOOST_AUTO_TEST_CASE(half_open_at_grant)
     lock_client first(brief(server.url()));
     lock_client second(brief(proxy.url()));
     lock_client third(brief(server.url()));
-    const auto holder = first.lock("a");
-    BOOST_TEST(holder->result() == "held");
+    const auto holder = granted(first.lock("a"));
     const lock_view view(server, "a");
-    const auto deaf = second.lock("a");
-    BOOST_TEST(until([&] { return view.queued() == 1; }));
-    const auto next = third.lock("a");
-    BOOST_TEST(until([&] { return view.queued() == 2; }));
+    const auto deaf = enqueued(second.lock("a"), view, 1);
+    const auto next = enqueued(third.lock("a"), view, 2);
 
     proxy.swallow(tcp_proxy::to_client);
     BOOST_TEST(holder->unlock() == error_code());
-    const std::uint64_t granted = view.number("fence");
+    const std::uint64_t fence = view.number("fence");
     BOOST_TEST(next->result() == "held");
     // The next waiter gets the lock a claim lease later, because a nudge then finds the expired grant.
-    BOOST_TEST(granted > holder->fence());
-    BOOST_TEST(next->fence() >= granted + 6'000'000);
+    BOOST_TEST(fence > holder->fence());
+    BOOST_TEST(next->fence() >= fence + expiring_lease);
     // Either waiter may have sent the nudge: the deaf one can still send.
     BOOST_TEST(second.metrics().nudges + third.metrics().nudges > 0U);
     BOOST_TEST(until([&] { return proxy.swallowed() > 0; }));
@@ -82,57 +73,44 @@ BOOST_AUTO_TEST_CASE(half_open_at_grant)
 
 // --- lost replies -------------------------------------------------------------------------------
 
-BOOST_AUTO_TEST_CASE(reply_lost_and_acquire_repeated)
+BOOST_FIXTURE_TEST_CASE(reply_lost_and_acquire_repeated, lock_fault_scene<>)
 {
-    const redis_server server;
-    tcp_proxy proxy(server.port());
-    lock_client client(named(proxy.url(), "client"));
-    BOOST_TEST(client.ready() == error_code());
-    const lock_view view(server, "a");
+    BOOST_TEST(far.ready() == error_code());
 
     proxy.swallow(tcp_proxy::to_client);
-    const auto waiter = client.lock("a");
+    const auto waiter = far.lock("a");
     BOOST_TEST(until([&] { return !view.owner().empty(); }));
-    const std::uint64_t granted = view.number("fence");
+    const std::uint64_t fence = view.number("fence");
     BOOST_TEST(until([&] { return proxy.swallowed() > 0; }));
     BOOST_TEST(!waiter->is_complete());
     proxy.mend();
     BOOST_TEST(waiter->result() == "held");
     // The repeated acquire returned the same grant.
-    BOOST_TEST(waiter->fence() == granted);
-    BOOST_TEST(client.metrics().connections == 2U);
+    BOOST_TEST(waiter->fence() == fence);
+    BOOST_TEST(far.metrics().connections == 2U);
     BOOST_TEST(view.queued() == 0);
     BOOST_TEST(waiter->unlock() == error_code());
 }
 // The test above fails without resync, and if resync does not name all ids by which the server may know an attempt.
 
-BOOST_AUTO_TEST_CASE(acquire_lost_and_repeated)
+BOOST_FIXTURE_TEST_CASE(acquire_lost_and_repeated, lock_fault_scene<>)
 {
-    const redis_server server;
-    tcp_proxy proxy(server.port());
-    lock_client client(named(proxy.url(), "client"));
-    BOOST_TEST(client.ready() == error_code());
+    BOOST_TEST(far.ready() == error_code());
     proxy.swallow(tcp_proxy::to_server);
-    const auto waiter = client.lock("a");
+    const auto waiter = far.lock("a");
     BOOST_TEST(until([&] { return proxy.swallowed() > 0; }));
-    BOOST_TEST(lock_view(server, "a").owner() == "");
+    BOOST_TEST(view.owner() == "");
     proxy.mend();
     BOOST_TEST(waiter->result() == "held");
-    BOOST_TEST(waiter->fence() == lock_view(server, "a").number("fence"));
-    BOOST_TEST(client.metrics().acquires == 2U);
+    BOOST_TEST(waiter->fence() == view.number("fence"));
+    BOOST_TEST(far.metrics().acquires == 2U);
 }
 // The test above fails if the client does not acquire again after resync has answered `gone`.
 
-BOOST_AUTO_TEST_CASE(release_reply_lost_and_repeated)
+BOOST_FIXTURE_TEST_CASE(release_reply_lost_and_repeated, lock_fault_scene<>)
 {
-    const redis_server server;
-    tcp_proxy proxy(server.port());
-    lock_client client(named(proxy.url(), "client"));
-    lock_client other(named(server.url(), "other"));
-    const auto holder = client.lock("a");
-    BOOST_TEST(holder->result() == "held");
-    const auto next = other.lock("a");
-    BOOST_TEST(until([&] { return lock_view(server, "a").queued() == 1; }));
+    const auto holder = granted(far.lock("a"));
+    const auto next = enqueued(near.lock("a"), view, 1);
 
     proxy.swallow(tcp_proxy::to_client);
     holder->start_unlock();
@@ -140,13 +118,12 @@ BOOST_AUTO_TEST_CASE(release_reply_lost_and_repeated)
     BOOST_TEST(until([&] { return proxy.swallowed() > 0; }));
     BOOST_TEST(holder->unlocked() == "");
     proxy.mend();
-    BOOST_TEST(until([&] { return !holder->unlocked().empty(); }));
     // The repeated release gets the answer of the first, although another client holds the lock now. That
     // client keeps it.
-    BOOST_TEST(holder->unlocked() == "ok");
-    BOOST_TEST(client.metrics().releases == 2U);
+    BOOST_TEST(unlock_result(*holder) == "ok");
+    BOOST_TEST(far.metrics().releases == 2U);
     BOOST_TEST(next->holds());
-    BOOST_TEST(lock_view(server, "a").number("fence") == next->fence());
+    BOOST_TEST(view.number("fence") == next->fence());
     BOOST_TEST(next->unlock() == error_code());
 }
 // The test above fails if the lock does not remember the last result of each slot.
@@ -156,13 +133,11 @@ BOOST_AUTO_TEST_CASE(release_reply_lost_and_repeated)
 BOOST_AUTO_TEST_CASE(cancel_before_the_grant)
 {
     const redis_server server;
-    lock_client client(named(server.url(), "client"));
-    const auto holder = client.lock("a");
-    BOOST_TEST(holder->result() == "held");
+    lock_client client(endless(server.url()));
+    const auto holder = granted(client.lock("a"));
     const auto fickle = client.lock("a");
-    const auto next = client.lock("a");
     const lock_view view(server, "a");
-    BOOST_TEST(until([&] { return view.queued() == 2; }));
+    const auto next = enqueued(client.lock("a"), view, 2);
     fickle->cancel();
     BOOST_TEST(fickle->result() == aborted);
     BOOST_TEST(until([&] { return view.queued() == 1; }));
@@ -174,49 +149,39 @@ BOOST_AUTO_TEST_CASE(cancel_before_the_grant)
 }
 // The test above fails if a cancellation does not remove the waiter from the queue of the server.
 
-BOOST_AUTO_TEST_CASE(cancel_while_the_grant_is_on_its_way)
+BOOST_FIXTURE_TEST_CASE(cancel_while_the_grant_is_on_its_way, lock_fault_scene<>)
 {
-    const redis_server server;
-    tcp_proxy proxy(server.port());
-    lock_client first(named(server.url(), "first"));
-    lock_client second(named(proxy.url(), "second"));
-    const auto holder = first.lock("a");
-    BOOST_TEST(holder->result() == "held");
-    const auto fickle = second.lock("a");
-    const lock_view view(server, "a");
-    BOOST_TEST(until([&] { return view.queued() == 1; }));
-    const auto next = first.lock("a");
-    BOOST_TEST(until([&] { return view.queued() == 2; }));
+    const auto holder = granted(near.lock("a"));
+    const auto fickle = enqueued(far.lock("a"), view, 1);
+    const auto next = enqueued(near.lock("a"), view, 2);
 
     // The server has granted the lock, but the client does not know it.
     proxy.swallow(tcp_proxy::to_client);
     BOOST_TEST(holder->unlock() == error_code());
-    const std::uint64_t granted = view.number("fence");
-    BOOST_TEST(granted > holder->fence());
+    const std::uint64_t fence = view.number("fence");
+    BOOST_TEST(fence > holder->fence());
     BOOST_TEST(view.owner() != "");
     BOOST_TEST(until([&] { return proxy.swallowed() > 0; }));
     fickle->cancel();
     BOOST_TEST(fickle->result() == aborted);
     // The leases last minutes, so the lock was released and did not expire.
     BOOST_TEST(next->result() == "held");
-    BOOST_TEST(next->fence() > granted);
-    BOOST_TEST(first.metrics().nudges == 0U);
+    BOOST_TEST(next->fence() > fence);
+    BOOST_TEST(near.metrics().nudges == 0U);
 }
 // The test above fails if cancel does not release a lock that was granted meanwhile.
 
 BOOST_AUTO_TEST_CASE(cancel_and_grant_race)
 {
     const redis_server server;
-    lock_client first(named(server.url(), "first"));
-    lock_client second(named(server.url(), "second"));
+    lock_client first(endless(server.url(), "first"));
+    lock_client second(endless(server.url(), "second"));
     int held = 0;
     int given_up = 0;
     for (int i = 0; i < 100; ++i)
     {
-        const auto holder = first.lock("a");
-        BOOST_REQUIRE(holder->result() == "held");
-        const auto fickle = second.lock("a");
-        BOOST_REQUIRE(until([&] { return lock_view(server, "a").queued() == 1; }));
+        const auto holder = granted(first.lock("a"));
+        const auto fickle = enqueued(second.lock("a"), lock_view(server, "a"), 1);
         holder->start_unlock();
         fickle->cancel();
         const std::string result = fickle->result();
@@ -233,9 +198,8 @@ BOOST_AUTO_TEST_CASE(cancel_and_grant_race)
 BOOST_AUTO_TEST_CASE(cancel_after_the_grant)
 {
     const redis_server server;
-    lock_client client(named(server.url(), "client"));
-    const auto holder = client.lock("a");
-    BOOST_TEST(holder->result() == "held");
+    lock_client client(endless(server.url()));
+    const auto holder = granted(client.lock("a"));
     holder->cancel();
     BOOST_TEST(client.ping() == error_code());
     BOOST_TEST(holder->holds());
@@ -249,31 +213,23 @@ BOOST_AUTO_TEST_CASE(cancel_after_the_grant)
 BOOST_AUTO_TEST_CASE(a_waiter_keeps_its_position_over_a_reconnect)
 {
     const redis_server server;
-    lock_client first(named(server.url(), "first"));
-    lock_client second(named(server.url(), "second"));
-    lock_client third(named(server.url(), "third"));
-    lock_client fourth(named(server.url(), "fourth"));
+    lock_client first(endless(server.url(), "first"));
+    lock_client second(endless(server.url(), "second"));
+    lock_client third(endless(server.url(), "third"));
+    lock_client fourth(endless(server.url(), "fourth"));
     const lock_view view(server, "a");
-    const auto holder = first.lock("a");
-    BOOST_TEST(holder->result() == "held");
-    const auto b = second.lock("a");
-    BOOST_TEST(until([&] { return view.queued() == 1; }));
-    const auto c = third.lock("a");
-    BOOST_TEST(until([&] { return view.queued() == 2; }));
-    const auto d = fourth.lock("a");
-    BOOST_TEST(until([&] { return view.queued() == 3; }));
+    const auto holder = granted(first.lock("a"));
+    const auto b = enqueued(second.lock("a"), view, 1);
+    const auto c = enqueued(third.lock("a"), view, 2);
+    const auto d = enqueued(fourth.lock("a"), view, 3);
 
     // The test kills the connections of the first and of the second waiter in turn. Each waiter reconnects before the
     // lock is released to it.
-    BOOST_TEST(kill_connections(server, "second") == 1);
-    BOOST_TEST(until([&] { return second.metrics().resyncs == 1; }));
-    BOOST_TEST(second.ping() == error_code());
+    break_connection(server, second, "second");
     BOOST_TEST(view.queued() == 3);
     BOOST_TEST(holder->unlock() == error_code());
     BOOST_TEST(b->result() == "held");
-    BOOST_TEST(kill_connections(server, "third") == 1);
-    BOOST_TEST(until([&] { return third.metrics().resyncs == 1; }));
-    BOOST_TEST(third.ping() == error_code());
+    break_connection(server, third, "third");
     BOOST_TEST(b->unlock() == error_code());
     BOOST_TEST(c->result() == "held");
     BOOST_TEST(!d->is_complete());
@@ -287,21 +243,17 @@ BOOST_AUTO_TEST_CASE(a_waiter_that_was_skipped_while_disconnected_returns_to_its
 {
     const redis_server server;
     tcp_proxy proxy(server.port());
-    lock_client first(named(server.url(), "first"));
-    lock_client second(named(proxy.url(), "second"));
-    lock_client third(named(server.url(), "third"));
+    lock_client first(endless(server.url(), "first"));
+    lock_client second(endless(proxy.url(), "second"));
+    lock_client third(endless(server.url(), "third"));
     const lock_view view(server, "a");
-    const auto a = first.lock("a");
-    BOOST_TEST(a->result() == "held");
-    const auto b = second.lock("a");
-    BOOST_TEST(until([&] { return view.queued() == 1; }));
+    const auto a = granted(first.lock("a"));
+    const auto b = enqueued(second.lock("a"), view, 1);
     const auto c = third.lock("a");
-    const auto d = third.lock("a");
-    BOOST_TEST(until([&] { return view.queued() == 3; }));
+    const auto d = enqueued(third.lock("a"), view, 3);
 
-    proxy.refuse(true);
-    proxy.cut();
-    BOOST_TEST(until([&] { return turnstile::test::listeners(server) == 2; }));
+    proxy.disconnect();
+    BOOST_TEST(until([&] { return listeners(server) == 2; }));
     BOOST_TEST(a->unlock() == error_code());
     BOOST_TEST(c->result() == "held");
     BOOST_TEST(view.queued() == 1);
@@ -315,71 +267,52 @@ BOOST_AUTO_TEST_CASE(a_waiter_that_was_skipped_while_disconnected_returns_to_its
 }
 // The test above fails without ticket hints.
 
-BOOST_AUTO_TEST_CASE(connection_killed_while_held)
+BOOST_FIXTURE_TEST_CASE(connection_killed_while_held, lock_fault_scene<>)
 {
-    const redis_server server;
-    lock_client client(named(server.url(), "client"));
-    lock_client other(named(server.url(), "other"));
-    const auto holder = client.lock("a");
-    BOOST_TEST(holder->result() == "held");
-    for (std::uint64_t i = 1; i <= 3; ++i)
+    const auto holder = granted(near.lock("a"));
+    for (int i = 0; i < 3; ++i)
     {
-        BOOST_TEST(kill_connections(server, "client") == 1);
-        BOOST_TEST(until([&] { return client.metrics().resyncs == i; }));
-        BOOST_TEST(client.ping() == error_code());
+        break_connection(server, near, "near");
         BOOST_TEST(holder->holds());
-        BOOST_TEST(other.try_lock("a")->result() == "not held");
+        BOOST_TEST(far.try_lock("a")->result() == "not held");
     }
-    BOOST_TEST(lock_view(server, "a").number("fence") == holder->fence());
+    BOOST_TEST(view.number("fence") == holder->fence());
     BOOST_TEST(holder->unlock() == error_code());
-    BOOST_TEST(other.try_lock("a")->result() == "held");
+    BOOST_TEST(far.try_lock("a")->result() == "held");
 }
 // The test above fails if resync does not confirm the locks of a session.
 
-BOOST_AUTO_TEST_CASE(connection_killed_while_releasing)
+BOOST_FIXTURE_TEST_CASE(connection_killed_while_releasing, lock_fault_scene<>)
 {
-    const redis_server server;
-    tcp_proxy proxy(server.port());
-    lock_client client(named(proxy.url(), "client"));
-    lock_client other(named(server.url(), "other"));
-    const auto holder = client.lock("a");
-    BOOST_TEST(holder->result() == "held");
-    const auto next = other.lock("a");
-    BOOST_TEST(until([&] { return lock_view(server, "a").queued() == 1; }));
+    const auto holder = granted(far.lock("a"));
+    const auto next = enqueued(near.lock("a"), view, 1);
     proxy.swallow(tcp_proxy::to_server);
     holder->start_unlock();
     BOOST_TEST(until([&] { return proxy.swallowed() > 0; }));
     BOOST_TEST(!next->is_complete());
     proxy.swallow(tcp_proxy::none);
-    BOOST_TEST(kill_connections(server, "client") == 1);
+    BOOST_TEST(kill_connections(server, "far") == 1);
     BOOST_TEST(next->result() == "held");
-    BOOST_TEST(until([&] { return !holder->unlocked().empty(); }));
-    BOOST_TEST(holder->unlocked() == "ok");
-    BOOST_TEST(client.metrics().releases == 2U);
+    BOOST_TEST(unlock_result(*holder) == "ok");
+    BOOST_TEST(far.metrics().releases == 2U);
 }
 // The test above fails if the client does not send a release again after its reconnect.
 
-BOOST_AUTO_TEST_CASE(connection_cut_until_the_lease_has_ended)
+BOOST_FIXTURE_TEST_CASE(connection_cut_until_the_lease_has_ended, lock_fault_scene<brief>)
 {
-    const redis_server server;
-    tcp_proxy proxy(server.port());
-    lock_client client(brief(proxy.url()));
-    lock_client other(brief(server.url()));
-    const auto holder = client.lock("a");
-    BOOST_TEST(holder->result() == "held");
-    const auto next = other.lock("a");
-    proxy.refuse(true);
-    proxy.cut();
+    const auto holder = granted(far.lock("a"));
+    const auto next = near.lock("a");
+    proxy.disconnect();
     BOOST_TEST(next->result() == "held");
     // No message could reach the holder. By its own clock, it knew of the loss before another client could
     // get the lock.
     BOOST_TEST(!holder->holds());
     BOOST_TEST(until([&] { return holder->knows_of_loss(); }));
     BOOST_TEST(until([&] { return proxy.refused() > 0; }));
-    BOOST_TEST(until([&] { return client.metrics().lost == 1; }));
+    BOOST_TEST(until([&] { return far.metrics().lost == 1; }));
     BOOST_TEST(holder->unlock() == make_error_code(turnstile::errc::lost));
     proxy.refuse(false);
     BOOST_TEST(next->unlock() == error_code());
-    BOOST_TEST(client.lock("a")->result() == "held");
+    BOOST_TEST(far.lock("a")->result() == "held");
 }
 // The test above fails if the client does not end its lease by its own clock.

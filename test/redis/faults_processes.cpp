@@ -5,9 +5,11 @@
 // Processes that hold a lock, or wait for one, are killed and stopped.
 
 #include <boost/test/unit_test.hpp>
-#include <chrono>
+#include <memory>
 #include <string>
+#include <support/candidates.hpp>
 #include <support/fault_leases.hpp>
+#include <support/fault_scene.hpp>
 #include <support/lock_client.hpp>
 #include <support/lock_process.hpp>
 #include <support/lock_view.hpp>
@@ -18,17 +20,21 @@
 
 namespace {
 
-using namespace std::chrono_literals;
 using turnstile::error_code;
 using turnstile::test::brief;
+using turnstile::test::candidate;
+using turnstile::test::enqueued;
 using turnstile::test::expiring;
+using turnstile::test::expiring_lease;
+using turnstile::test::granted;
 using turnstile::test::listeners;
 using turnstile::test::lock_client;
+using turnstile::test::lock_fault_scene;
 using turnstile::test::lock_process;
 using turnstile::test::lock_view;
 using turnstile::test::raw_client;
 using turnstile::test::redis_server;
-using turnstile::test::undisturbed;
+using turnstile::test::scripts_run;
 using turnstile::test::undisturbed_url;
 using turnstile::test::until;
 using turnstile::test::write_register;
@@ -41,6 +47,26 @@ std::uint64_t server_time(const redis_server& server)
     return std::stoull(both.substr(0, end)) * 1'000'000 + std::stoull(both.substr(end + 1));
 }
 
+/// A process that waits for the lock "a", ahead of a waiter of another session.
+template <std::string Settings(const std::string& url)>
+struct waiting_process
+{
+    waiting_process()
+    {
+        process.send("lock a");
+        BOOST_TEST(until([&] { return view.queued() == 1; }));
+        next = enqueued(third.lock("a"), view, 2);
+    }
+
+    const redis_server server;
+    const lock_view view{server, "a"};
+    lock_process process{server, Settings(server.url())};
+    lock_client first{turnstile::redis::config(Settings(server.url()))};
+    lock_client third{turnstile::redis::config(Settings(server.url()))};
+    const std::unique_ptr<candidate> holder = granted(first.lock("a"));
+    std::unique_ptr<candidate> next;
+};
+
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(holder_sigkilled)
@@ -50,8 +76,7 @@ BOOST_AUTO_TEST_CASE(holder_sigkilled)
     lock_client client(brief(server.url()));
     const std::uint64_t first = std::stoull(holder.ask("lock a", "held a"));
     BOOST_TEST(holder.ask("write a", "accepted") == "a");
-    const auto waiter = client.lock("a");
-    BOOST_TEST(until([&] { return lock_view(server, "a").queued() == 1; }));
+    const auto waiter = enqueued(client.lock("a"), lock_view(server, "a"), 1);
 
     BOOST_TEST(holder.kill());
     const std::uint64_t deadline = lock_view(server, "a").number("deadline");
@@ -73,8 +98,7 @@ BOOST_AUTO_TEST_CASE(holder_sigstopped_for_two_leases_then_continued)
     holder.ask("lock a", "held a");
     BOOST_TEST(holder.ask("write a", "accepted") == "a");
     BOOST_TEST(holder.ask("valid a", "valid a") == "yes");
-    const auto waiter = client.lock("a");
-    BOOST_TEST(until([&] { return lock_view(server, "a").queued() == 1; }));
+    const auto waiter = enqueued(client.lock("a"), lock_view(server, "a"), 1);
 
     BOOST_TEST(holder.stop());
     const std::uint64_t stopped = server_time(server);
@@ -95,53 +119,29 @@ BOOST_AUTO_TEST_CASE(holder_sigstopped_for_two_leases_then_continued)
 }
 // The test above fails without fencing tokens that rise, and if the client does not end its lease by its own clock.
 
-BOOST_AUTO_TEST_CASE(waiter_sigstopped_with_a_grant_in_its_buffers)
+BOOST_FIXTURE_TEST_CASE(waiter_sigstopped_with_a_grant_in_its_buffers, waiting_process<expiring>)
 {
-    const redis_server server;
-    lock_process stopped(server, expiring(server.url()));
-    lock_client first(brief(server.url()));
-    lock_client third(brief(server.url()));
-    const auto holder = first.lock("a");
-    BOOST_TEST(holder->result() == "held");
-    const lock_view view(server, "a");
-    stopped.send("lock a");
-    BOOST_TEST(until([&] { return view.queued() == 1; }));
-    const auto next = third.lock("a");
-    BOOST_TEST(until([&] { return view.queued() == 2; }));
-
-    BOOST_TEST(stopped.stop());
+    BOOST_TEST(process.stop());
     BOOST_TEST(holder->unlock() == error_code());
     BOOST_TEST(next->result() == "held");
     // The next grant comes a claim lease after the unconfirmed one.
-    BOOST_TEST(next->fence() >= holder->fence() + 6'000'000);
-    stopped.go_on();
+    BOOST_TEST(next->fence() >= holder->fence() + expiring_lease);
+    process.go_on();
     // The stopped process has read the grant when it answers, because it reads messages before the answers behind them.
     BOOST_TEST(until([&] { return view.queued() == 1; }));
-    BOOST_TEST(stopped.ask("valid a", "valid a") == "no");
-    BOOST_TEST(!stopped.has_said("held"));
+    BOOST_TEST(process.ask("valid a", "valid a") == "no");
+    BOOST_TEST(!process.has_said("held"));
     BOOST_TEST(next->holds());
     BOOST_TEST(next->unlock() == error_code());
-    BOOST_TEST(std::stoull(stopped.hear("held a")) > next->fence());
+    BOOST_TEST(std::stoull(process.hear("held a")) > next->fence());
 }
 // The test above fails without the clock bound. Because of this bound, a client first confirms a grant that may be
 // late, and enters it afterwards.
 
-BOOST_AUTO_TEST_CASE(waiter_sigkilled_at_the_head)
+BOOST_FIXTURE_TEST_CASE(waiter_sigkilled_at_the_head, waiting_process<undisturbed_url>)
 {
-    const redis_server server;
-    lock_process head(server, undisturbed_url(server.url()));
-    lock_client first(undisturbed(server.url()));
-    lock_client third(undisturbed(server.url()));
-    const auto holder = first.lock("a");
-    BOOST_TEST(holder->result() == "held");
-    const lock_view view(server, "a");
-    head.send("lock a");
-    BOOST_TEST(until([&] { return view.queued() == 1; }));
-    const auto next = third.lock("a");
-    BOOST_TEST(until([&] { return view.queued() == 2; }));
-
     BOOST_TEST(listeners(server) == 3);
-    BOOST_TEST(head.kill());
+    BOOST_TEST(process.kill());
     BOOST_TEST(until([&] { return listeners(server) == 2; }));
     const std::uint64_t before = scripts_run(server);
     BOOST_TEST(holder->unlock() == error_code());
@@ -153,23 +153,12 @@ BOOST_AUTO_TEST_CASE(waiter_sigkilled_at_the_head)
 }
 // The test above fails without PUBSUB NUMSUB before a grant.
 
-BOOST_AUTO_TEST_CASE(psubscribe_star)
+BOOST_FIXTURE_TEST_CASE(psubscribe_star, waiting_process<undisturbed_url>)
 {
-    const redis_server server;
-    lock_process head(server, undisturbed_url(server.url()));
-    lock_client first(undisturbed(server.url()));
-    lock_client third(undisturbed(server.url()));
     raw_client spy(server);
     spy.send({"PSUBSCRIBE", "*"});
     BOOST_TEST(until([&] { return server.cli({"PUBSUB", "NUMPAT"}) == "1"; }));
-    const auto holder = first.lock("a");
-    BOOST_TEST(holder->result() == "held");
-    const lock_view view(server, "a");
-    head.send("lock a");
-    BOOST_TEST(until([&] { return view.queued() == 1; }));
-    const auto next = third.lock("a");
-    BOOST_TEST(until([&] { return view.queued() == 2; }));
-    BOOST_TEST(head.kill());
+    BOOST_TEST(process.kill());
     BOOST_TEST(until([&] { return listeners(server) == 2; }));
 
     // PUBLISH would report one receiver, the spy.
@@ -181,17 +170,11 @@ BOOST_AUTO_TEST_CASE(psubscribe_star)
 }
 // The test above fails if the script relies on the result of PUBLISH instead of asking PUBSUB NUMSUB before a grant.
 
-BOOST_AUTO_TEST_CASE(ten_thousand_crashed_waiters)
+BOOST_FIXTURE_TEST_CASE(ten_thousand_crashed_waiters, lock_fault_scene<>)
 {
     constexpr int dead = 10'000;
-    const redis_server server;
-    lock_client first(undisturbed(server.url()));
-    lock_client last(undisturbed(server.url()));
-    const auto holder = first.lock("a");
-    BOOST_TEST(holder->result() == "held");
-    const auto waiter = last.lock("a");
-    const lock_view view(server, "a");
-    BOOST_TEST(until([&] { return view.queued() == 1; }));
+    const auto holder = granted(far.lock("a"));
+    const auto waiter = enqueued(near.lock("a"), view, 1);
     // The crashed waiters are ahead of the connected one.
     std::vector<std::string> words{"ZADD", view.keys[1]};
     for (int i = 1; i <= dead; ++i)
@@ -206,7 +189,7 @@ BOOST_AUTO_TEST_CASE(ten_thousand_crashed_waiters)
     BOOST_TEST(waiter->result() == "held");
     BOOST_TEST(view.queued() == 0);
     // A script removes at most 64 crashed waiters, so it does not block the server for long.
-    const std::uint64_t nudges = first.metrics().nudges + last.metrics().nudges;
+    const std::uint64_t nudges = far.metrics().nudges + near.metrics().nudges;
     BOOST_TEST(nudges >= dead / 64U);
     BOOST_TEST(nudges <= dead / 64U + 2);
 }

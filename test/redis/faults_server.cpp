@@ -5,10 +5,11 @@
 // Servers forget, restart, are replaced, and run out of memory.
 
 #include <boost/test/unit_test.hpp>
-#include <chrono>
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <support/candidates.hpp>
+#include <support/fault_scene.hpp>
 #include <support/lock_client.hpp>
 #include <support/lock_process.hpp>
 #include <support/lock_view.hpp>
@@ -19,24 +20,24 @@
 
 namespace {
 
-using namespace std::chrono_literals;
 using turnstile::error_code;
 using turnstile::redis::errc;
 using turnstile::test::candidate;
+using turnstile::test::enqueued;
+using turnstile::test::errors;
+using turnstile::test::expect_grants_in_order;
+using turnstile::test::fault_scene;
+using turnstile::test::granted;
 using turnstile::test::lock_client;
+using turnstile::test::lock_fault_scene;
 using turnstile::test::lock_view;
 using turnstile::test::redis_server;
 using turnstile::test::tcp_proxy;
+using turnstile::test::text_of;
 using turnstile::test::undisturbed;
+using turnstile::test::unlock_result;
 using turnstile::test::until;
 using turnstile::test::write_register;
-
-/// Keeps clients disconnected: their next attempts to connect are refused.
-void keep_away(tcp_proxy& proxy)
-{
-    proxy.refuse(true);
-    proxy.cut();
-}
 
 /// Waits until a client has set up this many connections, and has reported its locks and waiters over the last one.
 /// Returns whether it has.
@@ -49,16 +50,13 @@ bool is_back(const lock_client& client, std::uint64_t connections)
 
 // --- scripts ------------------------------------------------------------------------------------
 
-BOOST_AUTO_TEST_CASE(script_flush_in_mid_load)
+BOOST_FIXTURE_TEST_CASE(script_flush_in_mid_load, fault_scene<>)
 {
-    const redis_server server;
-    lock_client first(undisturbed(server.url()));
-    lock_client second(undisturbed(server.url()));
     std::uint64_t last = 0;
     for (int i = 0; i < 50; ++i)
     {
-        const auto a = first.lock("a");
-        const auto b = second.lock("a");
+        const auto a = far.lock("a");
+        const auto b = near.lock("a");
         server.run({"SCRIPT", "FLUSH", i % 2 == 0 ? "SYNC" : "ASYNC"});
         // The two clients get the lock in either order.
         BOOST_REQUIRE(until([&] { return a->is_complete() || b->is_complete(); }));
@@ -73,71 +71,43 @@ BOOST_AUTO_TEST_CASE(script_flush_in_mid_load)
         last = two.fence();
     }
     // The scripts were really missing.
-    BOOST_TEST(turnstile::test::errors(server, "NOSCRIPT") > 0U);
-    BOOST_TEST(first.metrics().connections == 1U);
+    BOOST_TEST(errors(server, "NOSCRIPT") > 0U);
+    BOOST_TEST(far.metrics().connections == 1U);
 }
 // The test above fails if the client does not load a script again after NOSCRIPT.
 
 // --- restarts -----------------------------------------------------------------------------------
 
-BOOST_AUTO_TEST_CASE(restart_with_empty_memory_and_the_holder_is_back_first)
+BOOST_FIXTURE_TEST_CASE(restart_with_empty_memory_and_the_holder_is_back_first, lock_fault_scene<>)
 {
-    redis_server server;
-    tcp_proxy proxy(server.port());
-    lock_client first(undisturbed(server.url()));
-    lock_client others(undisturbed(proxy.url()));
-    const auto holder = first.lock("a");
-    BOOST_TEST(holder->result() == "held");
-    const lock_view view(server, "a");
+    const auto holder = granted(near.lock("a"));
     std::vector<std::unique_ptr<candidate>> waiters;
-    for (int i = 0; i < 3; ++i)
-    {
-        waiters.push_back(others.lock("a"));
-        BOOST_TEST(until([&] { return view.queued() == i + 1; }));
-    }
+    for (int i = 1; i <= 3; ++i)
+        waiters.push_back(enqueued(far.lock("a"), view, i));
 
-    const std::string run_id = server.run_id();
-    keep_away(proxy);
-    server.kill();
-    server.start();
-    BOOST_TEST(server.run_id() != run_id);
+    proxy.disconnect();
+    server.restart();
     // The holder reports its lock to the server.
-    BOOST_TEST(is_back(first, 2));
+    BOOST_TEST(is_back(near, 2));
     BOOST_TEST(until([&] { return view.number("fence") == holder->fence(); }));
     proxy.refuse(false);
     BOOST_TEST(until([&] { return view.queued() == 3; }));
     BOOST_TEST(holder->holds());
     BOOST_TEST(holder->unlock() == error_code());
     // The waiters get the lock in their former order.
-    std::uint64_t last = holder->fence();
-    for (const auto& each : waiters)
-    {
-        BOOST_TEST(each->result() == "held");
-        BOOST_TEST(each->fence() > last);
-        last = each->fence();
-        BOOST_TEST(each->unlock() == error_code());
-    }
+    expect_grants_in_order(waiters, holder->fence());
 }
 // The test above fails without the reclaim of locks, and without ticket hints.
 
-BOOST_AUTO_TEST_CASE(restart_with_empty_memory_and_a_waiter_is_back_first)
+BOOST_FIXTURE_TEST_CASE(restart_with_empty_memory_and_a_waiter_is_back_first, lock_fault_scene<>)
 {
-    redis_server server;
     const redis_server storage;
-    tcp_proxy proxy(server.port());
-    lock_client first(undisturbed(proxy.url()));
-    lock_client second(undisturbed(server.url()));
-    const auto holder = first.lock("a");
-    BOOST_TEST(holder->result() == "held");
+    const auto holder = granted(far.lock("a"));
     BOOST_TEST(write_register(storage, "a", holder->fence()));
-    const auto waiter = second.lock("a");
-    BOOST_TEST(until([&] { return lock_view(server, "a").queued() == 1; }));
+    const auto waiter = enqueued(near.lock("a"), view, 1);
 
-    const std::string run_id = server.run_id();
-    keep_away(proxy);
-    server.kill();
-    server.start();
-    BOOST_TEST(server.run_id() != run_id);
+    proxy.disconnect();
+    server.restart();
     // The server cannot know that there is a holder. Fencing tokens exist for this case.
     BOOST_TEST(waiter->result() == "held");
     BOOST_TEST(holder->holds());
@@ -146,33 +116,27 @@ BOOST_AUTO_TEST_CASE(restart_with_empty_memory_and_a_waiter_is_back_first)
     BOOST_TEST(!write_register(storage, "a", holder->fence()));
     proxy.refuse(false);
     BOOST_TEST(until([&] { return holder->knows_of_loss(); }));
-    BOOST_TEST(first.log().find("the lock 'a' was lost: the server has lost its memory") !=
+    BOOST_TEST(far.log().find("the lock 'a' was lost: the server has lost its memory") !=
                    std::string::npos,
-               first.log());
+               far.log());
     BOOST_TEST(!holder->holds());
     BOOST_TEST(waiter->holds());
     BOOST_TEST(waiter->unlock() == error_code());
 }
 // The test above fails if tokens are not times, because a counter would start anew.
 
-BOOST_AUTO_TEST_CASE(restart_with_empty_memory_while_releasing)
+BOOST_FIXTURE_TEST_CASE(restart_with_empty_memory_while_releasing, lock_fault_scene<>)
 {
-    redis_server server;
-    tcp_proxy proxy(server.port());
-    lock_client client(undisturbed(proxy.url()));
-    const auto holder = client.lock("a");
-    BOOST_TEST(holder->result() == "held");
+    const auto holder = granted(far.lock("a"));
     proxy.swallow(tcp_proxy::to_client);
     holder->start_unlock();
-    BOOST_TEST(until([&] { return lock_view(server, "a").owner().empty(); }));
+    BOOST_TEST(until([&] { return view.owner().empty(); }));
     BOOST_TEST(until([&] { return proxy.swallowed() > 0; }));
-    server.kill();
-    server.start();
+    server.restart();
     proxy.mend();
     // "ok" would be a guess, because the server has forgotten the lock, and "lost" would be wrong.
-    BOOST_TEST(until([&] { return !holder->unlocked().empty(); }));
-    BOOST_TEST(holder->unlocked() == make_error_code(errc::unknown_outcome).message());
-    BOOST_TEST(client.lock("a")->result() == "held");
+    BOOST_TEST(unlock_result(*holder) == text_of(errc::unknown_outcome));
+    BOOST_TEST(far.lock("a")->result() == "held");
 }
 // The test above fails without `unknown` as the answer of a server that has forgotten.
 
@@ -182,19 +146,13 @@ BOOST_AUTO_TEST_CASE(restart_with_aof)
     tcp_proxy proxy(server.port());
     lock_client first(undisturbed(proxy.url()));
     lock_client second(undisturbed(proxy.url()));
-    const auto holder = first.lock("a");
-    BOOST_TEST(holder->result() == "held");
+    const auto holder = granted(first.lock("a"));
     const lock_view view(server, "a");
-    const auto b = second.lock("a");
-    BOOST_TEST(until([&] { return view.queued() == 1; }));
-    const auto c = first.lock("a");
-    BOOST_TEST(until([&] { return view.queued() == 2; }));
+    const auto b = enqueued(second.lock("a"), view, 1);
+    const auto c = enqueued(first.lock("a"), view, 2);
 
-    const std::string run_id = server.run_id();
-    keep_away(proxy);
-    server.kill();
-    server.start();
-    BOOST_TEST(server.run_id() != run_id);
+    proxy.disconnect();
+    server.restart();
     // The server has kept everything.
     BOOST_TEST(view.number("fence") == holder->fence());
     BOOST_TEST(view.queued() == 2);
@@ -227,16 +185,14 @@ BOOST_AUTO_TEST_CASE(promotion_of_a_stale_replica)
     lock_client second(undisturbed(to_second.url()));
     {
         // The replica knows the lock, but then misses a grant.
-        const auto early = first.lock("a");
-        BOOST_TEST(early->result() == "held");
+        const auto early = granted(first.lock("a"));
         BOOST_TEST(
             until([&] { return lock_view(replica, "a").number("fence") == early->fence(); }));
         BOOST_TEST(early->unlock() == error_code());
         BOOST_TEST(until([&] { return lock_view(replica, "a").owner().empty(); }));
     }
     replication.swallow(tcp_proxy::to_client);
-    const auto holder = first.lock("a");
-    BOOST_TEST(holder->result() == "held");
+    const auto holder = granted(first.lock("a"));
     BOOST_TEST(write_register(storage, "a", holder->fence()));
     BOOST_TEST(until([&] { return replication.swallowed() > 0; }));
     replica.run({"REPLICAOF", "NO", "ONE"});
@@ -245,8 +201,7 @@ BOOST_AUTO_TEST_CASE(promotion_of_a_stale_replica)
     // The second client finds the new master before the first one does.
     to_second.lead_to(replica.port());
     to_second.cut();
-    const auto heir = second.lock("a");
-    BOOST_TEST(heir->result() == "held");
+    const auto heir = granted(second.lock("a"));
     BOOST_TEST(holder->holds());
     BOOST_TEST(heir->fence() > holder->fence());
     BOOST_TEST(write_register(storage, "a", heir->fence()));
@@ -268,16 +223,15 @@ BOOST_AUTO_TEST_CASE(a_replica_that_is_not_promoted_yet_is_not_used)
     BOOST_REQUIRE(until([&] { return replica.info("master_link_status") == "up"; }));
     tcp_proxy proxy(master.port());
     lock_client client(undisturbed(proxy.url()));
-    const auto holder = client.lock("a");
-    BOOST_TEST(holder->result() == "held");
+    const auto holder = granted(client.lock("a"));
     BOOST_TEST(until([&] { return lock_view(replica, "a").number("fence") == holder->fence(); }));
     proxy.lead_to(replica.port());
     proxy.cut();
     // The replica refuses writes.
-    BOOST_TEST(until([&] { return turnstile::test::errors(replica, "READONLY") > 0; }));
+    BOOST_TEST(until([&] { return errors(replica, "READONLY") > 0; }));
     const auto waiter = client.lock("a");
-    const auto so_far = turnstile::test::errors(replica, "READONLY");
-    BOOST_TEST(until([&] { return turnstile::test::errors(replica, "READONLY") > so_far + 1; }));
+    const auto so_far = errors(replica, "READONLY");
+    BOOST_TEST(until([&] { return errors(replica, "READONLY") > so_far + 1; }));
     BOOST_TEST(holder->holds());
     replica.run({"REPLICAOF", "NO", "ONE"});
     BOOST_TEST(until([&] { return lock_view(replica, "a").queued() == 1; }));
@@ -296,14 +250,12 @@ BOOST_AUTO_TEST_CASE(a_client_leaves_a_master_that_becomes_a_replica)
     BOOST_REQUIRE(until([&] { return second.info("master_link_status") == "up"; }));
     tcp_proxy proxy(first.port());
     lock_client client(undisturbed(proxy.url()));
-    const auto holder = client.lock("a");
-    BOOST_TEST(holder->result() == "held");
+    const auto holder = granted(client.lock("a"));
     BOOST_TEST(until([&] { return lock_view(second, "a").number("fence") == holder->fence(); }));
     proxy.lead_to(second.port());
     second.run({"REPLICAOF", "NO", "ONE"});
     first.run({"REPLICAOF", "127.0.0.1", std::to_string(second.port())});
-    const auto waiter = client.lock("a");
-    BOOST_TEST(until([&] { return lock_view(second, "a").queued() == 1; }));
+    const auto waiter = enqueued(client.lock("a"), lock_view(second, "a"), 1);
     BOOST_TEST(client.metrics().connections == 2U);
     BOOST_TEST(holder->holds());
     BOOST_TEST(holder->unlock() == error_code());
@@ -317,10 +269,8 @@ BOOST_AUTO_TEST_CASE(the_client_retries_while_the_disk_is_full)
 {
     const redis_server server({"--maxmemory-policy", "noeviction"});
     lock_client client(undisturbed(server.url()));
-    const auto holder = client.lock("a");
-    BOOST_TEST(holder->result() == "held");
-    const auto fickle = client.lock("a");
-    BOOST_TEST(until([&] { return lock_view(server, "a").queued() == 1; }));
+    const auto holder = granted(client.lock("a"));
+    const auto fickle = enqueued(client.lock("a"), lock_view(server, "a"), 1);
 
     // A folder with the name of the snapshot prevents the server from saving.
     const auto obstacle = server.folder() / "dump.rdb";
@@ -349,16 +299,14 @@ BOOST_AUTO_TEST_CASE(maxmemory_one_noeviction)
 {
     const redis_server server({"--maxmemory-policy", "noeviction"});
     lock_client client(undisturbed(server.url()));
-    const auto holder = client.lock("a");
-    BOOST_TEST(holder->result() == "held");
+    const auto holder = granted(client.lock("a"));
     const auto waiter = client.lock("a");
-    const auto fickle = client.lock("a");
-    BOOST_TEST(until([&] { return lock_view(server, "a").queued() == 2; }));
+    const auto fickle = enqueued(client.lock("a"), lock_view(server, "a"), 2);
 
     server.run({"CONFIG", "SET", "maxmemory", "1"});
     // The server refuses commands that need memory, and the log says why. It executes commands that free memory.
     const auto refused = client.lock("b");
-    BOOST_TEST(refused->result() == make_error_code(errc::server_error).message());
+    BOOST_TEST(refused->result() == text_of(errc::server_error));
     BOOST_TEST(client.log().find("OOM") != std::string::npos, client.log());
     fickle->cancel();
     BOOST_TEST(until([&] { return lock_view(server, "a").queued() == 1; }));
