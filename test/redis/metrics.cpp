@@ -42,6 +42,7 @@ using turnstile::redis::session;
 using turnstile::redis::session_metrics;
 using turnstile::redis::session_thread;
 using turnstile::test::attempt;
+using turnstile::test::connected_client;
 using turnstile::test::driven_client;
 using turnstile::test::lock_client;
 using turnstile::test::lock_view;
@@ -90,8 +91,7 @@ BOOST_AUTO_TEST_CASE(a_bucket_counts_the_durations_between_two_bounds)
 
 BOOST_AUTO_TEST_CASE(round_trips_and_waits_are_counted_by_the_client)
 {
-    driven_client client;
-    client.connect();
+    connected_client client;
     const auto first = client.want();
     client.pass(3ms);
     client.answer(client.own(driven_client::first_fence, 15s));
@@ -118,8 +118,7 @@ BOOST_AUTO_TEST_CASE(round_trips_and_waits_are_counted_by_the_client)
 
 BOOST_AUTO_TEST_CASE(a_cancelled_wait_is_not_counted)
 {
-    driven_client client;
-    client.connect();
+    connected_client client;
     const auto id = client.wait(5);
     client.pass(1s);
     client.cancel(id);

@@ -16,16 +16,12 @@
 // are in protocol_client_reconnect.cpp.
 
 using namespace turnstile::redis::detail;
+using turnstile::test::connected_client;
 using turnstile::test::driven_client;
 using namespace std::chrono_literals;
 using status = script_answer::status_code;
 
 namespace {
-
-struct connected_client : driven_client
-{
-    connected_client() { connect(); }
-};
 
 constexpr std::int64_t fence = driven_client::first_fence;
 
@@ -179,8 +175,7 @@ BOOST_AUTO_TEST_CASE(without_renewal_a_grant_is_confirmed_once)
 {
     lease_options options;
     options.renew = false;
-    driven_client other(options);
-    other.connect();
+    connected_client other(options);
     const attempt_id id = other.want();
     other.answer(other.own(fence, 4s));
     other.pass(1400ms);

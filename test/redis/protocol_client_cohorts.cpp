@@ -18,6 +18,7 @@
 // Attempts of one client hand a lock over among themselves.
 
 using namespace turnstile::redis::detail;
+using turnstile::test::connected_client;
 using turnstile::test::driven_client;
 using namespace std::chrono_literals;
 using status = script_answer::status_code;
@@ -31,12 +32,11 @@ lease_options cohort_of(std::uint32_t hand_overs)
     return result;
 }
 
-struct cohort_client : driven_client
+struct cohort_client : connected_client
 {
     explicit cohort_client(std::uint32_t hand_overs = 2)
-        : driven_client(cohort_of(hand_overs))
+        : connected_client(cohort_of(hand_overs))
     {
-        connect();
     }
 
     /// Returns the only grant among the events. The only other event is a release.
@@ -260,8 +260,7 @@ BOOST_AUTO_TEST_CASE(no_token_is_ahead_of_the_clock)
 
 BOOST_AUTO_TEST_CASE(no_token_is_ahead_of_a_slower_clock)
 {
-    driven_client client(cohort_of(3000));
-    client.connect();
+    connected_client client(cohort_of(3000));
     std::vector<attempt_id> all{client.hold(client.server_now())};
     while (all.size() < 3000)
         all.push_back(client.want());

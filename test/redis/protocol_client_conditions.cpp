@@ -26,13 +26,12 @@ using redis::detail::released;
 constexpr std::int64_t second_fence = driven_client::first_fence + 1;
 
 /// A client with an attempt that waits on a condition.
-class condition_client : public driven_client
+class condition_client : public connected_client
 {
 public:
-    explicit condition_client(redis::detail::lease_options options = {})
-        : driven_client(options)
+    explicit condition_client(const redis::detail::lease_options& options = {})
+        : connected_client(options)
     {
-        connect();
         id = sleep(hold());
         answer(fallen_asleep());
         BOOST_TEST(only<released>().attempt + 1 == id);
@@ -73,8 +72,7 @@ BOOST_AUTO_TEST_SUITE(redis_protocol_client_conditions)
 
 BOOST_AUTO_TEST_CASE(one_command_commits_and_starts_a_wait)
 {
-    driven_client client;
-    client.connect();
+    connected_client client;
     const attempt_id holder = client.hold();
     const attempt_id follower = client.sleep(holder);
     BOOST_TEST(follower != 0U);
@@ -89,10 +87,7 @@ BOOST_AUTO_TEST_CASE(one_command_commits_and_starts_a_wait)
 
 BOOST_AUTO_TEST_CASE(a_commit_contains_the_changed_fields)
 {
-    redis::detail::lease_options options;
-    options.state = "state";
-    driven_client client(options);
-    client.connect();
+    monitor_client client;
     commit_request words;
     words.notifications = {{"c", false}, {"d", true}};
     words.fields = {{"a", "1"}, {"b", std::nullopt}};
@@ -109,8 +104,7 @@ BOOST_AUTO_TEST_CASE(a_commit_contains_the_changed_fields)
 
 BOOST_AUTO_TEST_CASE(a_commit_contains_the_notifications)
 {
-    driven_client client;
-    client.connect();
+    connected_client client;
     commit_request words;
     words.notifications = {{"d", true}};
     client.machine.release(client.now, client.hold(), std::move(words));
@@ -134,8 +128,7 @@ BOOST_AUTO_TEST_CASE(a_message_ends_the_wait)
 
 BOOST_AUTO_TEST_CASE(a_grant_before_the_answer_waits_for_it)
 {
-    driven_client client;
-    client.connect();
+    connected_client client;
     const attempt_id follower = client.sleep(client.hold());
     client.receive(client.grant(follower, second_fence, 4s));
     BOOST_TEST(client.events.empty());
@@ -146,8 +139,7 @@ BOOST_AUTO_TEST_CASE(a_grant_before_the_answer_waits_for_it)
 
 BOOST_AUTO_TEST_CASE(a_holder_that_lost_the_lock_does_not_wait)
 {
-    driven_client client;
-    client.connect();
+    connected_client client;
     const attempt_id holder = client.hold();
     const attempt_id follower = client.sleep(holder);
     client.answer(client.say(driven_client::status::lost));
@@ -339,8 +331,7 @@ BOOST_AUTO_TEST_CASE(end_wait_for_a_holder_sends_nothing)
 
 BOOST_AUTO_TEST_CASE(end_wait_before_the_answer_to_the_commit_is_sent_afterwards)
 {
-    driven_client client;
-    client.connect();
+    connected_client client;
     const attempt_id follower = client.sleep(client.hold());
     client.end_wait(follower);
     BOOST_TEST(client.sent() == "commit");
@@ -387,8 +378,7 @@ BOOST_AUTO_TEST_CASE(a_wait_that_ended_before_a_reconnect_counts_as_not_notified
 // The client asks about the new attempt only when it knows that the attempt exists.
 BOOST_AUTO_TEST_CASE(an_unanswered_commit_is_repeated_before_the_resync_of_its_follower)
 {
-    driven_client client;
-    client.connect();
+    connected_client client;
     const attempt_id follower = client.sleep(client.hold());
     const std::string first = client.id(follower);
     client.disconnect();
@@ -408,8 +398,7 @@ BOOST_AUTO_TEST_CASE(an_unanswered_commit_is_repeated_before_the_resync_of_its_f
 // The former server may have executed the commit and a notification, and the present one lacks both.
 BOOST_AUTO_TEST_CASE(another_server_that_executes_a_commit_ends_the_wait)
 {
-    driven_client client;
-    client.connect();
+    connected_client client;
     client.sleep(client.hold());
     client.disconnect();
     client.connect(2, "another run");
@@ -420,8 +409,7 @@ BOOST_AUTO_TEST_CASE(another_server_that_executes_a_commit_ends_the_wait)
 
 BOOST_AUTO_TEST_CASE(a_wait_cancelled_before_its_commit_is_sent_does_not_start)
 {
-    driven_client client;
-    client.connect();
+    connected_client client;
     const attempt_id holder = client.hold();
     client.disconnect();
     client.cancel(client.sleep(holder));
@@ -445,8 +433,7 @@ BOOST_AUTO_TEST_CASE(a_cancelled_waiter_leaves_its_condition)
 
 BOOST_AUTO_TEST_CASE(a_wait_cancelled_before_the_answer_is_cancelled_afterwards)
 {
-    driven_client client;
-    client.connect();
+    connected_client client;
     const attempt_id follower = client.sleep(client.hold());
     client.cancel(follower);
     BOOST_TEST(client.sent() == "commit");
@@ -491,8 +478,7 @@ BOOST_AUTO_TEST_CASE(another_connection_to_the_same_server_continues_the_wait)
 
 BOOST_AUTO_TEST_CASE(a_refused_commit_releases_the_lock_all_the_same)
 {
-    driven_client client;
-    client.connect();
+    connected_client client;
     const attempt_id holder = client.hold();
     const attempt_id follower = client.sleep(holder);
     client.refuse("OOM command not allowed");
@@ -510,8 +496,7 @@ BOOST_AUTO_TEST_CASE(a_refused_commit_releases_the_lock_all_the_same)
 // The refusal of the repetition does not show whether the server executed the first commit.
 BOOST_AUTO_TEST_CASE(a_commit_whose_repetition_is_refused_has_an_unknown_outcome)
 {
-    driven_client client;
-    client.connect();
+    connected_client client;
     const attempt_id follower = client.sleep(client.hold());
     client.disconnect();
     client.connect(2);
@@ -531,8 +516,7 @@ BOOST_AUTO_TEST_CASE(a_commit_whose_repetition_is_refused_has_an_unknown_outcome
 
 BOOST_AUTO_TEST_CASE(a_commit_that_fails_inside_its_script_has_an_unknown_outcome)
 {
-    driven_client client;
-    client.connect();
+    connected_client client;
     client.sleep(client.hold());
     client.refuse("WRONGTYPE wrong kind of value script: 12ab, on @user_script:9.");
     BOOST_TEST_REQUIRE(client.events.size() == 2U);
@@ -551,8 +535,7 @@ BOOST_AUTO_TEST_CASE(a_client_knows_whether_the_commit_before_a_wait_is_in_progr
 {
     for (const bool changes : {false, true})
     {
-        driven_client client;
-        client.connect();
+        connected_client client;
         commit_request words;
         words.condition = "c";
         if (changes)
@@ -572,8 +555,7 @@ BOOST_AUTO_TEST_CASE(a_client_knows_whether_the_commit_before_a_wait_is_in_progr
 
 BOOST_AUTO_TEST_CASE(a_commit_follows_a_renewal_that_is_refused)
 {
-    driven_client client;
-    client.connect();
+    connected_client client;
     const attempt_id holder = client.hold();
     client.pass(5100ms);
     const attempt_id follower = client.sleep(holder);
@@ -597,8 +579,7 @@ BOOST_AUTO_TEST_CASE(a_refused_grant_passes_its_notification_to_the_next_waiter)
 
 BOOST_AUTO_TEST_CASE(a_lost_lock_passes_its_notification_to_the_next_waiter)
 {
-    driven_client client;
-    client.connect();
+    connected_client client;
     client.hold();
     client.pass(16s);
     while (client.sent() != "release")
@@ -626,8 +607,7 @@ BOOST_AUTO_TEST_CASE(a_failed_critical_section_passes_its_notification_to_the_ne
 
 BOOST_AUTO_TEST_CASE(a_notification_is_a_call)
 {
-    driven_client client;
-    client.connect();
+    connected_client client;
     const auto call = client.notify();
     BOOST_TEST(client.sent() == "notify");
     BOOST_TEST(client.commands[0].arguments.at(1) == "c");
@@ -641,8 +621,7 @@ BOOST_AUTO_TEST_CASE(a_notification_is_a_call)
 
 BOOST_AUTO_TEST_CASE(a_notification_continues_past_all_disconnected_waiters)
 {
-    driven_client client;
-    client.connect();
+    connected_client client;
     client.notify();
     auto more = client.say(driven_client::status::ok);
     more.more = true;
@@ -659,8 +638,7 @@ BOOST_AUTO_TEST_CASE(a_notification_continues_past_all_disconnected_waiters)
 
 BOOST_AUTO_TEST_CASE(a_notification_of_all_continues_until_all_are_notified)
 {
-    driven_client client;
-    client.connect();
+    connected_client client;
     client.notify(true);
     BOOST_TEST(client.commands[0].arguments.at(6) == "");
     auto more = client.say(driven_client::status::ok);
@@ -687,8 +665,7 @@ BOOST_AUTO_TEST_CASE(a_notification_of_all_continues_until_all_are_notified)
 
 BOOST_AUTO_TEST_CASE(a_notification_that_is_refused_after_its_first_part_has_an_unknown_outcome)
 {
-    driven_client client;
-    client.connect();
+    connected_client client;
     const auto call = client.notify(true);
     auto more = client.say(driven_client::status::ok);
     more.more = true;

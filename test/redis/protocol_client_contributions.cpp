@@ -24,23 +24,9 @@ using redis::detail::lost;
 using redis::detail::release_result;
 using redis::detail::released;
 
-redis::detail::lease_options with_state()
-{
-    redis::detail::lease_options result;
-    result.state = "state";
-    return result;
-}
-
-/// A connected client that uses a monitor.
-class contribution_client : public driven_client
+class contribution_client : public monitor_client
 {
 public:
-    contribution_client()
-        : driven_client(with_state())
-    {
-        connect();
-    }
-
     /// The answer that renews a contribution for this time.
     [[nodiscard]] script_answer lasts(std::chrono::microseconds left) const
     {

@@ -14,16 +14,12 @@
 // Leases: their margins, failed renewals, and the reports of their end.
 
 using namespace turnstile::redis::detail;
+using turnstile::test::connected_client;
 using turnstile::test::driven_client;
 using namespace std::chrono_literals;
 using status = script_answer::status_code;
 
 namespace {
-
-struct connected_client : driven_client
-{
-    connected_client() { connect(); }
-};
 
 constexpr std::int64_t fence = driven_client::first_fence;
 
@@ -57,8 +53,7 @@ BOOST_AUTO_TEST_CASE(a_claim_is_not_longer_than_the_lease)
 {
     lease_options options;
     options.lease = 1s;
-    driven_client other(options);
-    other.connect();
+    connected_client other(options);
     other.want();
     BOOST_TEST(other.commands[0].arguments[3] == "1000");
     BOOST_TEST(other.commands[0].arguments[4] == "1000");
@@ -75,8 +70,7 @@ BOOST_AUTO_TEST_CASE(an_unused_lock_is_remembered_for_a_lease_and_half_a_second_
         lease_options options;
         options.lease = lease;
         options.idle = idle;
-        driven_client other(options);
-        other.connect();
+        connected_client other(options);
         other.want();
         BOOST_TEST(other.commands[0].arguments[5] == sent);
     }
@@ -195,8 +189,7 @@ BOOST_AUTO_TEST_CASE(a_renewal_that_was_denied_loses_the_lock)
 {
     for (const script_answer& denial : {say(status::lost), own(fence + 1, 15s)})
     {
-        driven_client other;
-        other.connect();
+        connected_client other;
         const attempt_id id = other.hold();
         other.pass(5100ms);
         other.answer(denial);
@@ -209,8 +202,7 @@ BOOST_AUTO_TEST_CASE(a_holder_that_the_server_has_forgotten_reclaims_its_lock)
 {
     for (const bool is_free : {true, false})
     {
-        driven_client other;
-        other.connect();
+        connected_client other;
         const attempt_id id = other.hold();
         other.pass(5100ms);
         BOOST_TEST(other.sent() == "renew");
@@ -263,8 +255,7 @@ BOOST_AUTO_TEST_CASE(a_reconnect_does_not_renew_a_lease_without_renewal)
 {
     lease_options options;
     options.renew = false;
-    driven_client other(options);
-    other.connect();
+    connected_client other(options);
     const attempt_id id = other.hold();
     for (const std::uint64_t incarnation : {2U, 3U})
     {
@@ -291,8 +282,7 @@ BOOST_AUTO_TEST_CASE(a_reconnect_before_the_confirmation_requests_the_whole_leas
 {
     lease_options options;
     options.renew = false;
-    driven_client other(options);
-    other.connect();
+    connected_client other(options);
     other.want();
     other.answer(own(fence, 4s));
     other.disconnect();
@@ -305,8 +295,7 @@ BOOST_AUTO_TEST_CASE(a_partial_release_does_not_renew_a_lease_without_renewal)
     lease_options options;
     options.renew = false;
     options.pool = pool_shape{3, 0};
-    driven_client other(options);
-    other.connect();
+    connected_client other(options);
     const attempt_id id = other.hold();
     other.pass(10s);
     other.machine.shrink(other.now, id, 0, 0);

@@ -27,30 +27,8 @@ using redis::detail::released;
 
 constexpr std::int64_t second_fence = driven_client::first_fence + 1;
 
-redis::detail::lease_options with_state()
+struct section_client : monitor_client
 {
-    redis::detail::lease_options result;
-    result.state = "state";
-    return result;
-}
-
-/// A connected client that uses a monitor.
-class monitor_client : public driven_client
-{
-public:
-    monitor_client()
-        : driven_client(with_state())
-    {
-        connect();
-    }
-
-    /// The answer to a fetch of the state.
-    [[nodiscard]] static script_answer with(script_answer answer, const std::string& state)
-    {
-        answer.extra = state;
-        return answer;
-    }
-
     /// Ends a critical section with a commit, and waits on a condition.
     attempt_id sleep_and_say(attempt_id holder, bool notifications, bool writes)
     {
@@ -77,7 +55,7 @@ BOOST_AUTO_TEST_SUITE(redis_protocol_client_monitors)
 
 BOOST_AUTO_TEST_CASE(the_answer_that_grants_contains_the_state)
 {
-    monitor_client client;
+    section_client client;
     const attempt_id id = client.want();
     BOOST_TEST(client.sent() == "acquire");
     BOOST_TEST(client.commands[0].keys.size() == 2U);
@@ -91,7 +69,7 @@ BOOST_AUTO_TEST_CASE(the_answer_that_grants_contains_the_state)
 
 BOOST_AUTO_TEST_CASE(a_state_may_be_empty)
 {
-    monitor_client client;
+    section_client client;
     client.want();
     client.answer(client.own(client.first_fence, 4s));
     BOOST_TEST(client.only<granted>().state.empty());
@@ -99,7 +77,7 @@ BOOST_AUTO_TEST_CASE(a_state_may_be_empty)
 
 BOOST_AUTO_TEST_CASE(a_message_without_the_state_is_followed_by_a_fetch)
 {
-    monitor_client client;
+    section_client client;
     const attempt_id id = client.want();
     client.answer(client.queued(5, 4s));
     client.receive(client.grant(id, client.first_fence, 4s));
@@ -124,7 +102,7 @@ BOOST_AUTO_TEST_CASE(a_message_without_the_state_is_followed_by_a_fetch)
 
 BOOST_AUTO_TEST_CASE(a_message_with_the_state_needs_no_fetch)
 {
-    monitor_client client;
+    section_client client;
     const attempt_id id = client.want();
     client.answer(client.queued(5, 4s));
     client.receive(client.grant(id, client.first_fence, 4s) + " =1:n2:12");
@@ -143,7 +121,7 @@ BOOST_AUTO_TEST_CASE(a_message_with_the_state_needs_no_fetch)
 
 BOOST_AUTO_TEST_CASE(a_state_in_a_late_message_is_fetched_again)
 {
-    monitor_client client;
+    section_client client;
     const attempt_id id = client.want();
     client.answer(client.queued(5, 60s));
     const std::string late = client.grant(id, client.first_fence, 4s) + " =1:n1:3";
@@ -158,7 +136,7 @@ BOOST_AUTO_TEST_CASE(a_state_in_a_late_message_is_fetched_again)
 
 BOOST_AUTO_TEST_CASE(a_message_with_an_unreadable_state_is_ignored)
 {
-    monitor_client client;
+    section_client client;
     const attempt_id id = client.want();
     client.answer(client.queued(5, 4s));
     client.receive(client.grant(id, client.first_fence, 4s) + " =1:n2:1");
@@ -171,7 +149,7 @@ BOOST_AUTO_TEST_CASE(a_message_with_a_state_before_the_answer_waits_for_it)
 {
     for (const bool carries : {false, true})
     {
-        monitor_client client;
+        section_client client;
         const attempt_id id = client.want();
         client.receive(client.grant(id, client.first_fence, 4s) + (carries ? " =1:n1:3" : ""));
         BOOST_TEST(client.sent() == "acquire");
@@ -186,7 +164,7 @@ BOOST_AUTO_TEST_CASE(a_message_with_a_state_before_the_answer_waits_for_it)
 
 BOOST_AUTO_TEST_CASE(a_grant_that_is_too_old_is_confirmed_with_the_state)
 {
-    monitor_client client;
+    section_client client;
     client.want();
     client.now += 5s;
     auto late = client.own(client.first_fence, 4s);
@@ -202,7 +180,7 @@ BOOST_AUTO_TEST_CASE(a_grant_that_is_too_old_is_confirmed_with_the_state)
 
 BOOST_AUTO_TEST_CASE(an_attempt_whose_grant_expired_before_the_fetch_queues_again)
 {
-    monitor_client client;
+    section_client client;
     const attempt_id id = client.want();
     client.answer(client.queued(5, 4s));
     client.receive(client.grant(id, client.first_fence, 4s));
@@ -214,7 +192,7 @@ BOOST_AUTO_TEST_CASE(an_attempt_whose_grant_expired_before_the_fetch_queues_agai
 
 BOOST_AUTO_TEST_CASE(a_state_of_another_kind_is_a_failure)
 {
-    monitor_client client;
+    section_client client;
     const attempt_id id = client.want();
     client.answer(client.queued(5, 4s));
     client.receive(client.grant(id, client.first_fence, 4s));
@@ -228,7 +206,7 @@ BOOST_AUTO_TEST_CASE(a_state_of_another_kind_is_a_failure)
 
 BOOST_AUTO_TEST_CASE(the_state_is_fetched_over_the_next_connection)
 {
-    monitor_client client;
+    section_client client;
     const attempt_id id = client.want();
     client.answer(client.queued(5, 4s));
     client.receive(client.grant(id, client.first_fence, 4s));
@@ -244,7 +222,7 @@ BOOST_AUTO_TEST_CASE(the_state_is_fetched_over_the_next_connection)
 
 BOOST_AUTO_TEST_CASE(cancelling_during_a_fetch_releases_the_lock)
 {
-    monitor_client client;
+    section_client client;
     const attempt_id id = client.want();
     client.answer(client.queued(5, 4s));
     client.receive(client.grant(id, client.first_fence, 4s));
@@ -257,7 +235,7 @@ BOOST_AUTO_TEST_CASE(cancelling_during_a_fetch_releases_the_lock)
 
 BOOST_AUTO_TEST_CASE(an_unreadable_state_is_an_error)
 {
-    monitor_client client;
+    section_client client;
     const attempt_id id = client.want();
     client.answer(client.with(client.own(client.first_fence, 4s), "1:n2:3"));
     BOOST_TEST((client.only<failed>().reason == attempt_failure::refused));
@@ -273,7 +251,7 @@ BOOST_AUTO_TEST_CASE(an_unreadable_state_is_an_error)
 
 BOOST_AUTO_TEST_CASE(a_grant_after_a_wait_contains_the_state)
 {
-    monitor_client client;
+    section_client client;
     const attempt_id follower = client.sleep_and_say(client.hold(), true, true);
     BOOST_TEST(client.sent() == "commit");
     BOOST_TEST(client.commands[0].keys.back() == "state");
@@ -290,13 +268,13 @@ BOOST_AUTO_TEST_CASE(a_grant_after_a_wait_contains_the_state)
 
 BOOST_AUTO_TEST_CASE(every_releasing_script_declares_the_state_key)
 {
-    monitor_client client;
+    section_client client;
     client.sleep_and_say(client.hold(), true, false);
     BOOST_TEST(client.sent() == "commit");
     BOOST_TEST(client.commands[0].keys.size() == 2U);
     BOOST_TEST(client.commands[0].keys.back() == "state");
 
-    monitor_client other;
+    section_client other;
     other.release(other.hold());
     BOOST_TEST(other.sent() == "release");
     BOOST_TEST(other.commands[0].keys.size() == 2U);
@@ -305,7 +283,7 @@ BOOST_AUTO_TEST_CASE(every_releasing_script_declares_the_state_key)
 
 BOOST_AUTO_TEST_CASE(a_lost_commit_has_written_nothing)
 {
-    monitor_client client;
+    section_client client;
     client.sleep_and_say(client.hold(), true, true);
     client.answer(client.say(driven_client::status::lost));
     BOOST_TEST((client.failure() == attempt_failure::lost));
@@ -315,12 +293,12 @@ BOOST_AUTO_TEST_CASE(the_outcome_of_a_commit_is_unknown_to_a_server_that_has_for
 {
     for (const bool notifications : {false, true})
     {
-        monitor_client client;
+        section_client client;
         client.sleep_and_say(client.hold(), notifications, !notifications);
         client.answer(client.say(driven_client::status::unknown));
         BOOST_TEST((client.failure() == attempt_failure::unknown));
     }
-    monitor_client quiet;
+    section_client quiet;
     quiet.sleep_and_say(quiet.hold(), false, false);
     quiet.answer(quiet.say(driven_client::status::unknown));
     BOOST_TEST((quiet.failure() == attempt_failure::lost));
@@ -328,7 +306,7 @@ BOOST_AUTO_TEST_CASE(the_outcome_of_a_commit_is_unknown_to_a_server_that_has_for
 
 BOOST_AUTO_TEST_CASE(the_outcome_of_a_commit_is_unknown_to_another_server)
 {
-    monitor_client client;
+    section_client client;
     client.sleep_and_say(client.hold(), true, true);
     client.disconnect();
     client.connect(2, "other");

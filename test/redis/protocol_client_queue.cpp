@@ -16,16 +16,12 @@
 // The queue: positions of waiters, nudges, and the end of a wait.
 
 using namespace turnstile::redis::detail;
+using turnstile::test::connected_client;
 using turnstile::test::driven_client;
 using namespace std::chrono_literals;
 using status = script_answer::status_code;
 
 namespace {
-
-struct connected_client : driven_client
-{
-    connected_client() { connect(); }
-};
 
 constexpr std::int64_t fence = driven_client::first_fence;
 
@@ -147,8 +143,7 @@ BOOST_AUTO_TEST_CASE(after_its_own_grant_a_client_asks_at_the_next_deadline_of_t
     {
         lease_options options;
         options.pool = pool_shape{3, 0};
-        driven_client other(options);
-        other.connect();
+        connected_client other(options);
         other.wait(5, 1s);
         other.wait(6, 1s);
         other.pass(1100ms);
@@ -179,8 +174,7 @@ BOOST_AUTO_TEST_CASE(nudges_are_later_further_back_in_the_queue)
 {
     for (const auto& [position, later] : {std::pair("60", 60ms), {"9999", 64ms}})
     {
-        driven_client other;
-        other.connect();
+        connected_client other;
         other.want();
         script_answer answer = other.queued(5, 3s);
         answer.extra = position;

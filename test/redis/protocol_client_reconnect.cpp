@@ -13,16 +13,12 @@
 // Nudges, batches, and the behaviour of the client when connections break.
 
 using namespace turnstile::redis::detail;
+using turnstile::test::connected_client;
 using turnstile::test::driven_client;
 using namespace std::chrono_literals;
 using status = script_answer::status_code;
 
 namespace {
-
-struct connected_client : driven_client
-{
-    connected_client() { connect(); }
-};
 
 constexpr std::int64_t fence = driven_client::first_fence;
 
@@ -393,8 +389,7 @@ BOOST_AUTO_TEST_CASE(a_holder_unknown_to_the_server_loses_the_lock)
 {
     for (const status said : {status::lost, status::unknown})
     {
-        driven_client other;
-        other.connect();
+        connected_client other;
         const attempt_id one = other.hold();
         other.disconnect();
         other.connect(2);

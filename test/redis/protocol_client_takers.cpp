@@ -14,6 +14,7 @@
 // Units that are taken for good, and the moment from which they count as outside.
 
 using namespace turnstile::redis::detail;
+using turnstile::test::connected_client;
 using turnstile::test::driven_client;
 using namespace std::chrono_literals;
 using status = script_answer::status_code;
@@ -29,12 +30,11 @@ lease_options pool_of_three()
     return options;
 }
 
-struct taking_client : driven_client
+struct taking_client : connected_client
 {
     taking_client()
-        : driven_client(pool_of_three())
+        : connected_client(pool_of_three())
     {
-        connect();
     }
 
     attempt_id take()

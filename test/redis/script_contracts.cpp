@@ -213,8 +213,7 @@ BOOST_AUTO_TEST_CASE(the_client_sends_what_the_scripts_take)
     note();
     redis::detail::lease_options options;
     options.state = "state";
-    driven_client monitor(options);
-    monitor.connect();
+    connected_client monitor(options);
     monitor.receive(
         monitor.grant(monitor.want(), driven_client::first_fence, std::chrono::seconds(4)));
     monitor.answer(monitor.queued(5, std::chrono::seconds(4)));
@@ -223,8 +222,7 @@ BOOST_AUTO_TEST_CASE(the_client_sends_what_the_scripts_take)
                              std::make_shared<redis::detail::proposal>());
     monitor.pass(std::chrono::seconds(0));
     sent["transact"] = monitor.commands.at(1);
-    driven_client contributor(options);
-    contributor.connect();
+    connected_client contributor(options);
     contributor.contribute(contributor.hold());
     contributor.answer(contributor.say(driven_client::status::released));
     contributor.pass(std::chrono::milliseconds(5100));

@@ -251,6 +251,39 @@ private:
     std::uint64_t incarnation_ = 0;
 };
 
+struct connected_client : driven_client
+{
+    explicit connected_client(const redis::detail::lease_options& options = {})
+        : driven_client(options)
+    {
+        connect();
+    }
+};
+
+/// The options of a lock with the state of a monitor.
+inline redis::detail::lease_options with_state()
+{
+    redis::detail::lease_options result;
+    result.state = "state";
+    return result;
+}
+
+/// A connected client that uses a monitor.
+struct monitor_client : connected_client
+{
+    monitor_client()
+        : connected_client(with_state())
+    {
+    }
+
+    /// The answer to a fetch of the state.
+    [[nodiscard]] static script_answer with(script_answer answer, std::string extra)
+    {
+        answer.extra = std::move(extra);
+        return answer;
+    }
+};
+
 }  // namespace turnstile::test
 
 #endif

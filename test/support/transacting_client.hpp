@@ -20,13 +20,6 @@ namespace turnstile::test {
 using redis::detail::attempt_id;
 using redis::detail::proposal;
 
-inline redis::detail::lease_options with_state()
-{
-    redis::detail::lease_options result;
-    result.state = "state";
-    return result;
-}
-
 /// Adds 1 to a number.
 inline proposal one_more()
 {
@@ -35,16 +28,9 @@ inline proposal one_more()
     return result;
 }
 
-/// A client that uses a monitor.
-class transacting_client : public driven_client
+class transacting_client : public monitor_client
 {
 public:
-    transacting_client()
-        : driven_client(with_state())
-    {
-        connect();
-    }
-
     attempt_id transact(proposal what = one_more())
     {
         const attempt_id id =
@@ -59,11 +45,6 @@ public:
         return commands.at(0).arguments.at(index);
     }
 
-    [[nodiscard]] script_answer with(script_answer answer, std::string extra) const
-    {
-        answer.extra = std::move(extra);
-        return answer;
-    }
     [[nodiscard]] script_answer done(std::int64_t fence = first_fence) const
     {
         return with(say(status::released, fence), std::to_string(fence));
