@@ -24,6 +24,7 @@
 #include <string>
 #include <support/attempt.hpp>
 #include <support/expect.hpp>
+#include <support/local_gate_scene.hpp>
 #include <support/start.hpp>
 #include <turnstile/async_mutex.hpp>
 #include <turnstile/barrier.hpp>
@@ -180,23 +181,7 @@ TURNSTILE_TEST_BOTH_PATHS(an_arrival_after_the_round_belongs_to_the_next)
 
 BOOST_AUTO_TEST_CASE(the_last_arrival_is_not_suspended)
 {
-    asio::io_context context;
-    barrier meeting(context, 2);
-    std::string story;
-    const auto body = [&](char name) -> asio::awaitable<void>
-    {
-        co_await meeting.async_arrive_and_wait();
-        story += name;
-    };
-    asio::co_spawn(context, body('a'), rethrower{});
-    drain(context);
-    asio::co_spawn(context, body('b'), rethrower{});
-    // One handler runs b from its start to its end, without suspension.
-    context.restart();
-    context.poll_one();
-    BOOST_TEST(story == "b");
-    drain(context);
-    BOOST_TEST(story == "ba");
+    expect_last_arrival_not_suspended<barrier>();
 }
 
 BOOST_AUTO_TEST_CASE(a_fast_participant_does_not_pass_the_next_round_alone)

@@ -12,7 +12,6 @@
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/redirect_error.hpp>
-#include <boost/asio/strand.hpp>
 #include <boost/asio/system_executor.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/asio/use_future.hpp>
@@ -25,12 +24,13 @@
 #include <limits>
 #include <memory>
 #include <new>
-#include <optional>
 #include <string>
 #include <support/attempt.hpp>
 #include <support/expect.hpp>
+#include <support/local_gate_scene.hpp>
 #include <support/manual_clock.hpp>
 #include <support/start.hpp>
+#include <tuple>
 #include <turnstile/latch.hpp>
 #include <type_traits>
 #include <utility>
@@ -42,8 +42,6 @@ using namespace turnstile::test;
 
 namespace {
 
-using passage = attempt<>;
-using timed_passage = attempt<std::cv_status>;
 constexpr std::ptrdiff_t smallest = std::numeric_limits<std::ptrdiff_t>::min();
 constexpr std::ptrdiff_t largest = std::numeric_limits<std::ptrdiff_t>::max();
 
@@ -86,23 +84,9 @@ private:
 };
 
 /// A latch, and a context for all operations.
-struct scene
+struct scene : local_gate_scene<latch>
 {
-    scene(path p, std::ptrdiff_t count)
-        : how(p)
-        , gate(context, count)
-    {
-    }
-
-    void wait(passage& a)
-    {
-        test::start(how, context, a, [this] { return gate.async_wait(); });
-    }
-
-    void wait_until(timed_passage& a, manual_clock::time_point deadline)
-    {
-        test::start(how, context, a, [this, deadline] { return gate.async_wait_until(deadline); });
-    }
+    using local_gate_scene::local_gate_scene;
 
     void arrive_and_wait(passage& a)
     {
@@ -120,27 +104,23 @@ struct scene
         gate.count_down(n);
         drain(context);
     }
-
-    /// Advances the clock, and runs the context.
-    void advance(manual_clock::duration by)
-    {
-        manual_clock::advance(by);
-        drain(context);
-    }
-
-    path how;
-    std::string completed;
-    asio::io_context context;
-    latch gate;
 };
 
-/// The result of a timed wait.
-std::string fate_of(timed_passage& a)
+/// A latch with one missing arrival.
+struct local_latch : latch
 {
-    if (a.state() != "done")
-        return a.state();
-    return a.value() == std::cv_status::timeout ? "timed out" : "passed";
-}
+    static constexpr bool stays_open = true;
+
+    explicit local_latch(asio::io_context& context)
+        : latch(context, 1)
+    {
+    }
+
+    void open(int /*waiters*/) { count_down(); }
+    [[nodiscard]] bool is_open() const { return try_wait(); }
+};
+
+using local_gates = std::tuple<local_latch>;
 
 /// The number of missing arrivals; opens the latch.
 std::ptrdiff_t missing(latch& gate)
@@ -152,6 +132,8 @@ std::ptrdiff_t missing(latch& gate)
 }
 
 }  // namespace
+
+#include <support/local_gate_suite.hpp>
 
 // --- construction -----------------------------------------------------------------------------
 
@@ -362,23 +344,7 @@ TURNSTILE_TEST_BOTH_PATHS(arriving_can_wait_for_the_others)
 
 BOOST_AUTO_TEST_CASE(the_last_arrival_is_not_suspended)
 {
-    asio::io_context context;
-    latch gate(context, 2);
-    std::string story;
-    const auto body = [&](char name) -> asio::awaitable<void>
-    {
-        co_await gate.async_arrive_and_wait();
-        story += name;
-    };
-    asio::co_spawn(context, body('a'), rethrower{});
-    drain(context);
-    asio::co_spawn(context, body('b'), rethrower{});
-    // One handler runs b from its start to its end, without suspension.
-    context.restart();
-    context.poll_one();
-    BOOST_TEST(story == "b");
-    drain(context);
-    BOOST_TEST(story == "ba");
+    expect_last_arrival_not_suspended<latch>();
 }
 
 BOOST_AUTO_TEST_CASE(the_arrival_counts_when_the_operation_is_started)
@@ -525,131 +491,7 @@ TURNSTILE_TEST_BOTH_PATHS(the_last_arrival_resumes_the_waiters)
     BOOST_TEST(late.state() == "over release");
 }
 
-// --- time limits ------------------------------------------------------------------------------
-
-TURNSTILE_TEST_BOTH_PATHS(a_timed_wait_passes_an_open_latch_at_once)
-{
-    scene t(how, 0);
-    timed_passage a;
-    t.wait_until(a, manual_clock::now() - 1s);
-    BOOST_TEST(fate_of(a) == "passed");
-}
-
-TURNSTILE_TEST_BOTH_PATHS(a_timed_wait_passes_if_all_arrive_in_time)
-{
-    scene t(how, 1);
-    timed_passage a;
-    t.wait_until(a, manual_clock::now() + 5s);
-    t.advance(4s);
-    BOOST_TEST(fate_of(a) == "waiting");
-    t.arrive();
-    BOOST_TEST(fate_of(a) == "passed");
-}
-
-TURNSTILE_TEST_BOTH_PATHS(a_timed_wait_times_out_at_its_deadline)
-{
-    scene t(how, 1);
-    timed_passage a;
-    t.wait_until(a, manual_clock::now() + 5s);
-    t.advance(4s);
-    BOOST_TEST(fate_of(a) == "waiting");
-    t.advance(1s);
-    BOOST_TEST(fate_of(a) == "timed out");
-    BOOST_TEST(missing(t.gate) == 1);
-}
-
-TURNSTILE_TEST_BOTH_PATHS(an_opening_that_was_faster_than_the_time_limit_counts)
-{
-    scene t(how, 1);
-    timed_passage a;
-    t.wait_until(a, manual_clock::now() + 5s);
-    t.gate.count_down();
-    t.advance(9s);
-    BOOST_TEST(fate_of(a) == "passed");
-}
-
-TURNSTILE_TEST_BOTH_PATHS(a_duration_may_be_short_long_or_negative)
-{
-    scene t(how, 1);
-    timed_passage none, negative, most;
-    const auto wait_for = [&](timed_passage& a, std::chrono::hours d)
-    { test::start(how, t.context, a, [&t, d] { return t.gate.async_wait_for(d); }); };
-    wait_for(none, 0h);
-    wait_for(negative, std::chrono::hours::min());
-    wait_for(most, std::chrono::hours::max());
-    BOOST_TEST(fate_of(none) == "timed out");
-    BOOST_TEST(fate_of(negative) == "timed out");
-    BOOST_TEST(fate_of(most) == "waiting");
-    t.arrive();
-    BOOST_TEST(fate_of(most) == "passed");
-}
-
-// --- cancellation, destruction ----------------------------------------------------------------
-
-TURNSTILE_TEST_BOTH_PATHS(each_type_of_cancellation_ends_the_waiting)
-{
-    for (const asio::cancellation_type type : each_type)
-    {
-        scene t(how, 1);
-        passage plain, other;
-        timed_passage timed;
-        t.wait(plain);
-        t.wait_until(timed, manual_clock::now() + 5s);
-        t.wait(other);
-        plain.cancel(type);
-        timed.cancel(type);
-        drain(t.context);
-        BOOST_TEST(plain.state() == "aborted");
-        BOOST_TEST(fate_of(timed) == "aborted");
-        BOOST_TEST(other.state() == "waiting");
-        t.arrive();
-        BOOST_TEST(other.state() == "done");
-    }
-}
-
-TURNSTILE_TEST_BOTH_PATHS(an_opening_that_was_faster_than_the_cancellation_counts)
-{
-    for (const asio::cancellation_type type : each_type)
-    {
-        scene t(how, 1);
-        passage plain;
-        timed_passage timed;
-        t.wait(plain);
-        t.wait_until(timed, manual_clock::now() + 5s);
-        t.gate.count_down();
-        plain.cancel(type);
-        timed.cancel(type);
-        drain(t.context);
-        BOOST_TEST(plain.state() == "done");
-        BOOST_TEST(fate_of(timed) == "passed");
-    }
-}
-
-TURNSTILE_TEST_BOTH_PATHS(waiters_are_aborted_when_the_latch_is_destroyed)
-{
-    asio::io_context context;
-    std::optional<latch> gate(std::in_place, context, 1);
-    passage plain;
-    timed_passage timed;
-    test::start(how, context, plain, [&] { return gate->async_wait(); });
-    test::start(how, context, timed, [&] { return gate->async_wait_for(1h); });
-    gate.reset();
-    drain(context);
-    BOOST_TEST(plain.state() == "aborted");
-    BOOST_TEST(fate_of(timed) == "aborted");
-}
-
-TURNSTILE_TEST_BOTH_PATHS(an_opening_before_the_destruction_counts)
-{
-    asio::io_context context;
-    std::optional<latch> gate(std::in_place, context, 1);
-    passage a;
-    test::start(how, context, a, [&] { return gate->async_wait(); });
-    gate->count_down();
-    gate.reset();
-    drain(context);
-    BOOST_TEST(a.state() == "done");
-}
+// --- destruction ------------------------------------------------------------------------------
 
 TURNSTILE_TEST_BOTH_PATHS(when_a_context_is_destroyed_waiters_of_another_keep_waiting)
 {
@@ -689,23 +531,6 @@ TURNSTILE_TEST_BOTH_PATHS(an_undeliverable_opening_has_no_effect_on_others)
 
 // --- executors --------------------------------------------------------------------------------
 
-TURNSTILE_TEST_BOTH_PATHS(the_context_of_the_latch_need_not_run)
-{
-    asio::io_context idle, context;
-    latch gate(idle, 1);
-    passage plain;
-    timed_passage timed;
-    test::start(how, context, plain, [&] { return gate.async_wait(); });
-    test::start(how, context, timed,
-                [&] { return gate.async_wait_until(manual_clock::now() + 5s); });
-    manual_clock::advance(5s);
-    drain(context);
-    gate.count_down();
-    drain(context);
-    BOOST_TEST(plain.state() == "done");
-    BOOST_TEST(fate_of(timed) == "timed out");
-}
-
 BOOST_AUTO_TEST_CASE(a_handler_without_an_executor_runs_on_that_of_the_latch)
 {
     scene t(path::handler, 1);
@@ -721,25 +546,6 @@ BOOST_AUTO_TEST_CASE(a_handler_without_an_executor_runs_on_that_of_the_latch)
     BOOST_TEST(completions == 0);
     t.context.run();
     BOOST_TEST(completions == 3);
-}
-
-TURNSTILE_TEST_BOTH_PATHS(a_waiter_completes_on_its_strand)
-{
-    scene t(how, 1);
-    const auto strand = asio::make_strand(t.context);
-    passage a;
-    test::start(how, asio::any_io_executor(strand), a, [&] { return t.gate.async_wait(); });
-    drain(t.context);
-    // The strand is busy while its handler runs, so a completes afterwards.
-    asio::post(strand,
-               [&]
-               {
-                   t.gate.count_down();
-                   t.context.poll();
-                   BOOST_TEST(a.state() == "waiting");
-               });
-    drain(t.context);
-    BOOST_TEST(a.state() == "done");
 }
 
 BOOST_AUTO_TEST_CASE(immediate_completions_use_the_immediate_executor)
