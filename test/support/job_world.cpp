@@ -15,49 +15,19 @@ using namespace redis::detail;
 using std::chrono::microseconds;
 
 job_world::job_world(script_engine& scripts, const job_simulation_options& options)
-    : scripts_(scripts)
+    : history_world(options.seed)
+    , scripts_(scripts)
     , options_(options)
-    , dice_(options.seed)
     , lease_(microseconds(options.lease).count())
     , judge_(key_, lease_)
     , clients_(options.clients != 0 ? options.clients : 2 + dice_.below(3))
 {
 }
 
-// --- time ---------------------------------------------------------------------------------------
-
-void job_world::at(world_time when, std::function<void()> what)
-{
-    events_.push({std::max(when, now_), ++events_made_, std::move(what)});
-}
-
 void job_world::drain(world_time until)
 {
-    while (!events_.empty() && events_.top().at <= until && judge_.violation().empty())
-    {
-        auto what = events_.top().what;
-        now_ = events_.top().at;
-        events_.pop();
-        what();
-    }
+    history_world::drain(until);
     now_ = std::max(now_, until);
-}
-
-job_world::world_time job_world::span(world_time least, world_time most)
-{
-    return least + static_cast<world_time>(dice_.below(static_cast<unsigned>(most - least + 1)));
-}
-
-local_time job_world::local(const client& who) const
-{
-    return local_time(who.offset + static_cast<world_time>(static_cast<double>(now_) * who.speed));
-}
-
-job_world::world_time job_world::global(const client& who, local_time when) const
-{
-    if (when == local_time::min())
-        return 0;
-    return static_cast<world_time>(static_cast<double>(when.count() - who.offset) / who.speed) + 1;
 }
 
 // --- clients ------------------------------------------------------------------------------------
@@ -65,12 +35,8 @@ job_world::world_time job_world::global(const client& who, local_time when) cons
 void job_world::start(std::size_t index)
 {
     client& who = clients_[index];
-    const std::uint64_t life = who.life;
-    who = client();
-    who.life = life;
-    who.nonce = 0xC000 + 0x10 * index + ++nonces_ * 0x100;
-    who.offset = 10'000'000'000 + span(0, 1'000'000'000);
-    who.speed = 1 + (static_cast<double>(span(0, 800)) - 400) / 1e6;
+    renew_process(who, index);
+    who.offset += 10'000'000'000;
     who.machine = std::make_unique<job_client>(who.nonce, "w:", clock_bound::usual_drift);
     // Nobody coordinates the leases of different services.
     who.lease = options_.lease / (1 + dice_.below(3));
@@ -78,30 +44,6 @@ void job_world::start(std::size_t index)
     connect(index);
     for (unsigned i = 1 + dice_.below(5); i > 0; --i)
         later(index, span(0, lease_), [this, index] { ask(index); });
-}
-
-void job_world::input(std::size_t index, std::function<void()> what)
-{
-    client& who = clients_[index];
-    if (!who.machine)
-        return;
-    if (who.paused_until > now_)
-    {
-        who.backlog.push_back(std::move(what));
-        return;
-    }
-    what();
-    perform(index);
-}
-
-void job_world::later(std::size_t index, world_time span, std::function<void()> what)
-{
-    after(span,
-          [this, index, life = clients_[index].life, what = std::move(what)]
-          {
-              if (clients_[index].life == life)
-                  input(index, what);
-          });
 }
 
 void job_world::perform(std::size_t index)

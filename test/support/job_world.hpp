@@ -6,24 +6,21 @@
 #define TURNSTILE_TEST_SUPPORT_JOB_WORLD_HPP
 
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
 #include <optional>
-#include <queue>
 #include <string>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
+#include "history_world.hpp"
 #include "job_simulation.hpp"
-#include "random_runs.hpp"
 
 namespace turnstile::test {
 
-/// The parts of a history of a job queue, and its events in the order of time.
-class job_world
+/// The parts of a history of a job queue.
+class job_world : private history_world<job_world>
 {
 public:
     job_world(script_engine& scripts, const job_simulation_options& options);
@@ -33,25 +30,11 @@ public:
     job_simulation_result run();
 
 private:
-    /// Real time in microseconds. The clock of each client deviates from it.
-    using world_time = std::int64_t;
+    friend class history_world<job_world>;
 
-    struct link
+    struct link : simulated_link
     {
-        std::size_t client = 0;
-        std::uint64_t life = 0;
-        std::string channel;
-        std::uint64_t incarnation = 0;
         std::uint64_t run = 0;
-        bool broken = false;
-        // Whether messages still reach the server and the client.
-        bool up = true;
-        bool down = true;
-        bool at_server = true;
-        // The number of commands in flight that still arrive after the connection broke.
-        unsigned passing = 0;
-        world_time last_command = 0;
-        world_time last_reply = 0;
     };
     using link_pointer = std::shared_ptr<link>;
 
@@ -78,27 +61,17 @@ private:
         std::uint64_t run = 0;
     };
 
-    struct client
+    struct client : simulated_process
     {
         std::unique_ptr<redis::detail::job_client> machine;
         redis::detail::job_queue_id queue = 0;
         std::chrono::milliseconds lease{};
-        std::uint64_t nonce = 0;
-        // The number of processes that have been this client.
-        std::uint64_t life = 0;
-        std::uint64_t incarnation = 0;
-        world_time offset = 0;
-        double speed = 1;
-        world_time paused_until = 0;
-        world_time slow_until = 0;
         world_time tick_at = -1;
-        unsigned refusals = 0;
         // Whether the session is being closed.
         bool leaves = false;
         link_pointer connection;
         // The server's run that the client knows.
         std::uint64_t known_run = 0;
-        std::deque<std::function<void()>> backlog;
         // Waiting workers, each with the attempt that its command finishes, if any.
         std::map<redis::detail::job_request_id, pending> waiting;
         std::map<redis::detail::job_attempt_id, held> holds;
@@ -108,32 +81,13 @@ private:
         std::map<std::string, std::uint64_t> asked;
     };
 
-    struct event
-    {
-        world_time at = 0;
-        std::uint64_t order = 0;
-        std::function<void()> what;
-
-        friend bool operator<(const event& a, const event& b)
-        {
-            return std::pair(b.at, b.order) < std::pair(a.at, a.order);
-        }
-    };
-
-    // Time.
-    void at(world_time when, std::function<void()> what);
-    void after(world_time span, std::function<void()> what) { at(now_ + span, std::move(what)); }
+    [[nodiscard]] const std::string& violation() const { return judge_.violation(); }
+    /// Also lets the rest of the time pass.
     void drain(world_time until);
-    world_time span(world_time least, world_time most);
-    bool chance(unsigned percent) { return dice_.below(100) < percent; }
-    redis::detail::local_time local(const client& who) const;
-    world_time global(const client& who, redis::detail::local_time when) const;
 
     // Clients.
     void start(std::size_t index);
-    void input(std::size_t index, std::function<void()> what);
-    /// Does something in a process later, if it still runs then.
-    void later(std::size_t index, world_time span, std::function<void()> what);
+    redis::detail::job_client& machine(std::size_t index) { return *clients_[index].machine; }
     void perform(std::size_t index);
     void schedule_tick(std::size_t index);
     void leave(std::size_t index);
@@ -163,19 +117,17 @@ private:
 
     // The network and the server.
     void connect(std::size_t index);
-    void cut(const link_pointer& line, world_time notice, world_time drop_after);
     void drop(link& line);
     void execute(const link_pointer& line, const redis::detail::job_command& what);
     void reply(const link_pointer& line, const redis::detail::job_command& what,
                redis_reply answer);
     void publish();
-    world_time delay(std::size_t index);
     void check_ticket(const link_pointer& line, const redis::detail::job_command& what);
 
     // Faults.
     void plan_faults();
     void strike(fault what, std::size_t victim);
-    void pause(std::size_t victim);
+    static void resumed(world_time /*paused_at*/) {}
     void crash(std::size_t victim);
     void restart();
     void take_over();
@@ -190,19 +142,12 @@ private:
     void plan_calm_events();
     std::size_t any_client();
 
-    template <class... Parts>
-    void log(const Parts&... parts);
-
     script_engine& scripts_;
     job_simulation_options options_;
     job_simulation_result result_;
-    dice dice_;
     std::string key_ = "sim:jobs:q";
     world_time lease_;
     job_judge judge_;
-    world_time now_ = 0;
-    std::uint64_t events_made_ = 0;
-    std::priority_queue<event> events_;
     std::vector<client> clients_;
     std::vector<link_pointer> links_;
     redis_store store_;
@@ -210,7 +155,6 @@ private:
     std::int64_t server_offset_ = 1'700'000'000'000'000;
     std::uint64_t server_run_ = 1;
     world_time server_back_at_ = 0;
-    std::uint64_t nonces_ = 0;
     std::uint64_t payloads_ = 0;
     // Since when a worker is left waiting.
     world_time left_waiting_ = -1;
@@ -218,23 +162,6 @@ private:
     bool healed_ = false;
     bool calm_ = false;
 };
-
-template <class... Parts>
-void job_world::log(const Parts&... parts)
-{
-    if (!options_.log)
-        return;
-    std::string line = std::to_string(now_) + " us ";
-    const auto append = [&](const auto& part)
-    {
-        if constexpr (std::is_integral_v<std::decay_t<decltype(part)>>)
-            line += std::to_string(part);
-        else
-            line += part;
-    };
-    (append(parts), ...);
-    result_.events.push_back(std::move(line));
-}
 
 }  // namespace turnstile::test
 

@@ -36,13 +36,6 @@ fault_set job_faults() noexcept
     return result;
 }
 
-job_world::world_time job_world::delay(std::size_t index)
-{
-    if (clients_[index].slow_until > now_)
-        return span(1'000, lease_ / 3);
-    return chance(95) ? span(50, 3'000) : span(50, 100'000);
-}
-
 // --- connections --------------------------------------------------------------------------------
 
 void job_world::connect(std::size_t index)
@@ -73,34 +66,6 @@ void job_world::connect(std::size_t index)
                             return;
                         const bool is_other = std::exchange(self.known_run, line->run) != line->run;
                         self.machine->connected(local(self), line->incarnation, is_other);
-                    });
-          });
-}
-
-/// Breaks a connection. Client and server notice at different times.
-void job_world::cut(const link_pointer& line, world_time notice, world_time drop_after)
-{
-    if (line->broken)
-        return;
-    line->broken = true;
-    line->down = false;
-    after(drop_after, [this, line] { drop(*line); });
-    after(notice,
-          [this, line]
-          {
-              const std::size_t index = line->client;
-              if (clients_[index].life != line->life)
-                  return;
-              input(index,
-                    [this, index, line]
-                    {
-                        client& who = clients_[index];
-                        if (who.connection != line)
-                            return;
-                        log("client ", index, ": notices that its connection is gone");
-                        who.connection.reset();
-                        who.machine->disconnected(local(who));
-                        connect(index);
                     });
           });
 }
@@ -139,10 +104,8 @@ void job_world::act(std::size_t index, const job_command& sent)
 
 void job_world::execute(const link_pointer& line, const job_command& what)
 {
-    if (!line->at_server || (!line->up && line->passing == 0))
+    if (!line->lets_through())
         return;
-    if (!line->up)
-        --line->passing;
     client& who = clients_[line->client];
     if (who.refusals > 0 && who.life == line->life && !line->broken)
     {
@@ -185,27 +148,19 @@ void job_world::check_ticket(const link_pointer& line, const job_command& what)
 void job_world::reply(const link_pointer& line, const job_command& what, redis_reply answer)
 {
     line->last_reply = std::max(line->last_reply, now_ + delay(line->client));
-    at(line->last_reply,
-       [this, line, what, answer = std::move(answer)]
-       {
-           if (!line->down || clients_[line->client].life != line->life)
-               return;
-           input(line->client,
-                 [this, line, what, answer]
-                 {
-                     client& who = clients_[line->client];
-                     if (who.connection != line)
-                         return;
-                     if (answer.is_error())
-                         return who.machine->refused(local(who), what.number, answer.text);
-                     const auto texts = answer.leaves();
-                     // A message may have granted a job before, and the worker may wait again.
-                     if (texts.at(0).starts_with("parked") &&
-                         who.asked[number_of(what)] == what.number)
-                         who.tickets[number_of(what)] = job_word(texts[0], 3);
-                     who.machine->answered(local(who), what.number, texts);
-                 });
-       });
+    deliver_at(line->last_reply, line,
+               [this, line, what, answer = std::move(answer)]
+               {
+                   client& who = clients_[line->client];
+                   if (answer.is_error())
+                       return who.machine->refused(local(who), what.number, answer.text);
+                   const auto texts = answer.leaves();
+                   // A message may have granted a job before, and the worker may wait again.
+                   if (texts.at(0).starts_with("parked") &&
+                       who.asked[number_of(what)] == what.number)
+                       who.tickets[number_of(what)] = job_word(texts[0], 3);
+                   who.machine->answered(local(who), what.number, texts);
+               });
 }
 
 void job_world::publish()
@@ -219,19 +174,12 @@ void job_world::publish()
             const auto index = static_cast<std::size_t>(&each - clients_.data());
             log("server: publishes to client ", index, ": ", text.substr(0, 100));
             line->last_reply = std::max(line->last_reply, now_ + delay(index));
-            at(line->last_reply,
-               [this, line, text]
-               {
-                   if (!line->down || clients_[line->client].life != line->life)
-                       return;
-                   input(line->client,
-                         [this, line, text]
-                         {
-                             client& who = clients_[line->client];
-                             if (who.connection == line)
-                                 who.machine->received(local(who), text);
-                         });
-               });
+            deliver_at(line->last_reply, line,
+                       [this, line, text]
+                       {
+                           client& who = clients_[line->client];
+                           who.machine->received(local(who), text);
+                       });
         }
 }
 
@@ -319,28 +267,6 @@ void job_world::strike(fault what, std::size_t victim)
     case fault::lost_message:
         return;
     }
-}
-
-void job_world::pause(std::size_t victim)
-{
-    client& who = clients_[victim];
-    const world_time until = now_ + (chance(50) ? span(0, lease_) : span(0, 3 * lease_));
-    who.paused_until = std::max(who.paused_until, until);
-    at(until,
-       [this, victim, life = who.life]
-       {
-           client& later = clients_[victim];
-           if (later.life != life || later.paused_until > now_)
-               return;
-           log("client ", victim, ": goes on");
-           auto backlog = std::exchange(later.backlog, {});
-           // The process may handle its timers or its received data first.
-           if (chance(50))
-               input(victim, [&later, this] { later.machine->tick(local(later)); });
-           for (auto& each : backlog)
-               if (later.life == life)
-                   input(victim, std::move(each));
-       });
 }
 
 void job_world::crash(std::size_t victim)

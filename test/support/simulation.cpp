@@ -38,9 +38,9 @@ pool_shape shape_of(const simulation_options& options, pool_use use, dice& dice)
 }  // namespace
 
 simulation_world::simulation_world(script_engine& scripts, const simulation_options& options)
-    : scripts_(scripts)
+    : history_world(options.seed)
+    , scripts_(scripts)
     , options_(options)
-    , dice_(options.seed)
     , use_(options.use.value_or(static_cast<pool_use>(options.seed % 3)))
     , shape_(shape_of(options, use_, dice_))
     , keys_(
@@ -81,51 +81,12 @@ simulation_world::simulation_world(script_engine& scripts, const simulation_opti
             std::make_unique<simulation_judge>(keys_, lease_, shortest_memory, options.cohort > 0);
 }
 
-// --- time ---------------------------------------------------------------------------------------
-
-void simulation_world::at(world_time when, std::function<void()> what)
-{
-    events_.push({std::max(when, now_), ++events_made_, std::move(what)});
-}
-
-void simulation_world::drain(world_time until)
-{
-    while (!events_.empty() && events_.top().at <= until && judge_->violation().empty())
-    {
-        auto what = events_.top().what;
-        now_ = events_.top().at;
-        events_.pop();
-        what();
-    }
-}
-
-world_time simulation_world::span(world_time least, world_time most)
-{
-    return least + static_cast<world_time>(dice_.below(static_cast<unsigned>(most - least + 1)));
-}
-
-local_time simulation_world::local(const client& who) const
-{
-    return local_time(who.offset + static_cast<world_time>(static_cast<double>(now_) * who.speed));
-}
-
-world_time simulation_world::global(const client& who, local_time when) const
-{
-    return static_cast<world_time>(static_cast<double>(when.count() - who.offset) / who.speed) + 1;
-}
-
 // --- clients ------------------------------------------------------------------------------------
 
 void simulation_world::start(std::size_t index)
 {
     client& who = clients_[index];
-    const std::uint64_t life = who.life;
-    who = client();
-    who.life = life;
-    // Four hexadecimal digits, so that nonces are equally long in each line of a log.
-    who.nonce = 0xC000 + 0x10 * index + ++nonces_ * 0x100;
-    who.offset = span(0, 1'000'000'000);
-    who.speed = 1 + (static_cast<double>(span(0, 800)) - 400) / 1e6;
+    renew_process(who, index);
     client_options options;
     options.nonce = who.nonce;
     options.wake_prefix = "sim:0:wake:";
@@ -141,19 +102,9 @@ void simulation_world::start(std::size_t index)
         who.locks.push_back(open_lock(index, lock));
     connect(index);
     for (unsigned i = options_.sections != 0 ? options_.sections : 3 + dice_.below(5); i > 0; --i)
-        after(span(0, 8 * lease_),
-              [this, index, life]
-              {
-                  if (clients_[index].life == life)
-                      input(index, [this, index] { begin_section(index); });
-              });
+        later(index, span(0, 8 * lease_), [this, index] { begin_section(index); });
     for (unsigned i = options_.directory ? 4 + dice_.below(12) : 0; i > 0; --i)
-        after(span(0, 8 * lease_),
-              [this, index, life]
-              {
-                  if (clients_[index].life == life)
-                      input(index, [this, index] { use_directory(index); });
-              });
+        later(index, span(0, 8 * lease_), [this, index] { use_directory(index); });
 }
 
 lock_id simulation_world::open_lock(std::size_t index, std::size_t lock)
@@ -202,21 +153,6 @@ protocol_client& simulation_world::machine(std::size_t index)
 {
     touched_ = true;
     return *clients_[index].machine;
-}
-
-/// An event for a client. It takes effect at once, unless the process is stopped.
-void simulation_world::input(std::size_t index, std::function<void()> what)
-{
-    client& who = clients_[index];
-    if (!who.machine)
-        return;
-    if (who.paused_until > now_)
-    {
-        who.backlog.push_back(std::move(what));
-        return;
-    }
-    what();
-    perform(index);
 }
 
 void simulation_world::perform(std::size_t index)
@@ -432,12 +368,7 @@ void simulation_world::perhaps_cancel(std::size_t index, attempt_id id)
 /// Schedules an action on an attempt, which happens only if its process still runs then.
 void simulation_world::do_later(std::size_t index, attempt_id id, world_time when, deed what)
 {
-    after(when,
-          [this, index, id, what, life = clients_[index].life]
-          {
-              if (clients_[index].life == life)
-                  input(index, [this, index, id, what] { (this->*what)(index, id); });
-          });
+    later(index, when, [this, index, id, what] { (this->*what)(index, id); });
 }
 
 void simulation_world::begin_holding(std::size_t index, attempt_id id)

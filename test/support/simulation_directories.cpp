@@ -236,7 +236,7 @@ void simulation_world::repeat_listed(std::size_t index)
 void simulation_world::execute_listed(const link_pointer& line, std::uint64_t number,
                                       const listed_call& what)
 {
-    if (!arrives(*line))
+    if (!line->lets_through())
         return;
     store_.clock = now_ + server_offset_;
     store_.published.clear();

@@ -171,27 +171,7 @@ void simulation_world::strike(fault what, std::size_t victim)
         gone = span(0, 3 * lease_);
         return cut(line, span(0, 2 * lease_), gone);
     case fault::pause:
-    {
-        const world_time until = now_ + (chance(50) ? span(0, lease_) : span(0, 3 * lease_));
-        who.paused_until = std::max(who.paused_until, until);
-        return at(until,
-                  [this, victim, life = who.life, paused_at = now_]
-                  {
-                      client& later = clients_[victim];
-                      if (later.life != life || later.paused_until > now_)
-                          return;
-                      judge_->resumed(paused_at, now_);
-                      log("client ", victim, ": goes on");
-                      auto backlog = std::exchange(later.backlog, {});
-                      // The process may handle its timers or its received data first.
-                      if (chance(50))
-                          input(victim,
-                                [&later, victim, this] { machine(victim).tick(local(later)); });
-                      for (auto& each : backlog)
-                          if (later.life == life)
-                              input(victim, std::move(each));
-                  });
-    }
+        return pause(victim);
     case fault::crash:
         for (const auto& [id, each] : who.sections)
             judge_->gone(each.lock, {who.nonce, id});

@@ -34,13 +34,6 @@ std::vector<attempt_id> simulation_world::attempts_of(const sent_command& what)
     return result;
 }
 
-world_time simulation_world::delay(std::size_t index)
-{
-    if (clients_[index].slow_until > now_)
-        return span(1'000, lease_ / 3);
-    return chance(95) ? span(50, 3'000) : span(50, 100'000);
-}
-
 /// When an answer or a message arrives, not before the @p last one of its kind. A connection keeps the order of all. If
 /// there are other faults than crashes, answers and messages overtake each other, because most of the protocol does not
 /// depend on that order. But a waiter that receives the answer to an earlier command after a message forgets the earlier
@@ -84,34 +77,6 @@ void simulation_world::connect(std::size_t index)
                             local(self), line->incarnation,
                             {run, now_ + server_offset_, server_started_ + server_offset_});
                         repeat_listed(index);
-                    });
-          });
-}
-
-/// Breaks a connection. Client and server notice at different times.
-void simulation_world::cut(const link_pointer& line, world_time notice, world_time drop_after)
-{
-    if (line->broken)
-        return;
-    line->broken = true;
-    line->down = false;
-    after(drop_after, [this, line] { drop(*line); });
-    after(notice,
-          [this, line]
-          {
-              const std::size_t index = line->client;
-              if (clients_[index].life != line->life)
-                  return;
-              input(index,
-                    [this, index, line]
-                    {
-                        client& who = clients_[index];
-                        if (who.connection != line)
-                            return;
-                        log("client ", index, ": notices that its connection is gone");
-                        who.connection.reset();
-                        machine(index).disconnected(local(who));
-                        connect(index);
                     });
           });
 }
@@ -196,19 +161,9 @@ void simulation_world::send(std::size_t index, const sent_command& what)
     at(line->last_command, [this, line, what] { execute(line, what); });
 }
 
-/// Whether a command arrives that was sent over a connection.
-bool simulation_world::arrives(link& line)
-{
-    if (!line.at_server || (!line.up && line.passing == 0))
-        return false;
-    if (!line.up)
-        --line.passing;
-    return true;
-}
-
 void simulation_world::execute(const link_pointer& line, const sent_command& what)
 {
-    if (!arrives(*line))
+    if (!line->lets_through())
         return;
     client& who = clients_[line->client];
     if (who.refusals > 0 && who.life == line->life && !line->broken)
@@ -317,18 +272,7 @@ void simulation_world::reply(const link_pointer& line, const sent_command& what,
 void simulation_world::return_answer(const link_pointer& line, std::function<void()> what)
 {
     line->last_reply = arrival(*line, line->last_reply);
-    at(line->last_reply,
-       [this, line, what = std::move(what)]
-       {
-           if (!line->down || clients_[line->client].life != line->life)
-               return;
-           input(line->client,
-                 [this, line, what]
-                 {
-                     if (clients_[line->client].connection == line)
-                         what();
-                 });
-       });
+    deliver_at(line->last_reply, line, std::move(what));
 }
 
 /// A waiter has received its position.
@@ -371,22 +315,13 @@ void simulation_world::deliver(const link_pointer& line, const std::string& text
         return;
     }
     line->last_message = arrival(*line, line->last_message);
-    at(line->last_message,
-       [this, line, text]
-       {
-           if (!line->down || clients_[line->client].life != line->life)
-               return;
-           input(line->client,
-                 [this, line, text]
-                 {
-                     client& later = clients_[line->client];
-                     if (later.connection != line)
-                         return;
-                     log("client ", line->client, ": gets the message ", text);
-                     note_deadline(line->client, text);
-                     machine(line->client).received(local(later), text);
-                 });
-       });
+    deliver_at(line->last_message, line,
+               [this, line, text]
+               {
+                   log("client ", line->client, ": gets the message ", text);
+                   note_deadline(line->client, text);
+                   machine(line->client).received(local(clients_[line->client]), text);
+               });
 }
 
 }  // namespace turnstile::test

@@ -6,20 +6,17 @@
 #define TURNSTILE_TEST_SUPPORT_SIMULATION_WORLD_HPP
 
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
 #include <optional>
-#include <queue>
 #include <set>
 #include <string>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
+#include "history_world.hpp"
 #include "pool_judge.hpp"
-#include "random_runs.hpp"
 #include "redis/protocol/named_call.hpp"
 #include "sent_command.hpp"
 #include "simulation.hpp"
@@ -30,11 +27,8 @@ namespace turnstile::test {
 /// If the leases of clients differ, they are at least this part of the longest one.
 inline constexpr unsigned shortest_lease_divisor = 4;
 
-/// Real time in a history, in microseconds. The clock of each client deviates from it.
-using world_time = std::int64_t;
-
-/// The parts of a history, and its events in the order of time.
-class simulation_world
+/// The parts of a history.
+class simulation_world : private history_world<simulation_world>
 {
 public:
     simulation_world(script_engine& scripts, const simulation_options& options);
@@ -44,6 +38,8 @@ public:
     simulation_result run();
 
 private:
+    friend class history_world<simulation_world>;
+
     enum class stage
     {
         waiting,
@@ -131,45 +127,22 @@ private:
         std::set<std::string> records;
     };
 
-    struct link
+    struct link : simulated_link
     {
-        std::size_t client = 0;
-        std::uint64_t life = 0;
         std::uint64_t nonce = 0;
-        std::uint64_t incarnation = 0;
-        std::string channel;
-        bool broken = false;
-        // Whether messages still reach the server and the client.
-        bool up = true;
-        bool down = true;
-        bool at_server = true;
-        // The number of commands in flight that still arrive after the connection broke.
-        unsigned passing = 0;
-        world_time last_command = 0;
-        world_time last_reply = 0;
         world_time last_message = 0;
         // The attempts to which each command in flight refers.
         std::map<std::uint64_t, std::vector<redis::detail::attempt_id>> asked;
     };
     using link_pointer = std::shared_ptr<link>;
 
-    struct client
+    struct client : simulated_process
     {
         std::unique_ptr<redis::detail::protocol_client> machine;
-        std::uint64_t nonce = 0;
-        // The number of processes that have been this client.
-        std::uint64_t life = 0;
-        std::uint64_t incarnation = 0;
-        world_time offset = 0;
-        double speed = 1;
         bool renews = true;
-        world_time paused_until = 0;
-        world_time slow_until = 0;
         world_time tick_at = 0;
-        unsigned refusals = 0;
         unsigned lost_messages = 0;
         link_pointer connection;
-        std::deque<std::function<void()>> backlog;
         std::vector<redis::detail::lock_id> locks;
         std::map<redis::detail::attempt_id, section> sections;
         // The unanswered calls, with their pools.
@@ -198,37 +171,17 @@ private:
         world_time uninformed_until = -1;
     };
 
-    struct event
-    {
-        world_time at = 0;
-        std::uint64_t order = 0;
-        std::function<void()> what;
-
-        friend bool operator<(const event& a, const event& b)
-        {
-            return std::pair(b.at, b.order) < std::pair(a.at, a.order);
-        }
-    };
-
     struct ambush
     {
         std::string_view phase;
         fault what{};
     };
 
-    // Time.
-    void at(world_time when, std::function<void()> what);
-    void after(world_time span, std::function<void()> what) { at(now_ + span, std::move(what)); }
-    void drain(world_time until);
-    world_time span(world_time least, world_time most);
-    bool chance(unsigned percent) { return dice_.below(100) < percent; }
-    redis::detail::local_time local(const client& who) const;
-    world_time global(const client& who, redis::detail::local_time when) const;
+    [[nodiscard]] const std::string& violation() const { return judge_->violation(); }
 
     // Clients.
     void start(std::size_t index);
     redis::detail::protocol_client& machine(std::size_t index);
-    void input(std::size_t index, std::function<void()> what);
     void perform(std::size_t index);
     void act(std::size_t index, const redis::detail::action& what);
     void schedule_tick(std::size_t index);
@@ -314,10 +267,8 @@ private:
     [[nodiscard]] bool is_placed(const redis::detail::waiter_id& id) const;
     [[nodiscard]] bool listens(const redis::detail::waiter_id& id) const;
     [[nodiscard]] bool may_sleep(const redis::detail::waiter_id& id) const;
-    void cut(const link_pointer& line, world_time notice, world_time drop);
     void drop(link& line);
     void send(std::size_t index, const sent_command& what);
-    [[nodiscard]] static bool arrives(link& line);
     void execute(const link_pointer& line, const sent_command& what);
     [[nodiscard]] history_judge::witness witness_of(const std::vector<std::size_t>& locks);
     void publish_with(const std::function<void()>& reply);
@@ -326,7 +277,6 @@ private:
     void note_place(std::size_t index, redis::detail::attempt_id id);
     void publish();
     void deliver(const link_pointer& line, const std::string& text);
-    world_time delay(std::size_t index);
     world_time arrival(const link& line, world_time last);
     [[nodiscard]] static std::vector<redis::detail::attempt_id> attempts_of(
         const sent_command& what);
@@ -351,6 +301,7 @@ private:
     void watch_waiters(std::size_t index);
 
     // Faults.
+    void resumed(world_time paused_at) { judge_->resumed(paused_at, now_); }
     void strike(fault what, std::size_t victim);
     void restart(bool remembers);
     void take_over();
@@ -361,13 +312,9 @@ private:
     fault random_fault();
 
     void check_end();
-    template <class... Parts>
-    void log(const Parts&... parts);
-
     script_engine& scripts_;
     simulation_options options_;
     simulation_result result_;
-    dice dice_;
     pool_use use_;
     redis::detail::pool_shape shape_;
     std::vector<redis::detail::lock_keys> keys_;
@@ -389,9 +336,6 @@ private:
     // Whether the server has lost any memory so far, and whether its clock was set.
     bool has_forgotten_ = false;
     bool clock_was_set_ = false;
-    world_time now_ = 0;
-    std::uint64_t events_made_ = 0;
-    std::priority_queue<event> events_;
     std::vector<progress> progress_;
     std::vector<client> clients_;
     std::vector<link_pointer> links_;
@@ -409,31 +353,12 @@ private:
     std::uint64_t server_run_ = 1;
     world_time server_back_at_ = 0;
     world_time server_started_ = 0;
-    std::uint64_t nonces_ = 0;
     // Whether a machine was called since its leases were checked.
     bool touched_ = false;
     // Whether this history has no faults; and whether it has none but crashes.
     bool calm_ = false;
     bool prompt_ = false;
 };
-
-template <class... Parts>
-void simulation_world::log(const Parts&... parts)
-{
-    if (!options_.log)
-        return;
-    std::string line = std::to_string(now_ / 1000) + '.' + std::to_string(now_ % 1000) + " ms ";
-    const auto append = [&](const auto& part)
-    {
-        using type = std::decay_t<decltype(part)>;
-        if constexpr (std::is_integral_v<type> && !std::is_same_v<type, char>)
-            line += std::to_string(part);
-        else
-            line += part;
-    };
-    (append(parts), ...);
-    result_.events.push_back(std::move(line));
-}
 
 }  // namespace turnstile::test
 
