@@ -17,7 +17,6 @@
 #include <boost/asio/deferred.hpp>
 #include <boost/asio/detached.hpp>
 #include <boost/asio/error.hpp>
-#include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/strand.hpp>
@@ -35,6 +34,7 @@
 #include <optional>
 #include <support/race.hpp>
 #include <support/random_runs.hpp>
+#include <support/running_context.hpp>
 #include <thread>
 #include <turnstile/async_mutex.hpp>
 #include <utility>
@@ -44,63 +44,13 @@ namespace asio = boost::asio;
 using namespace std::chrono_literals;
 using namespace turnstile;
 using turnstile::test::race;
+using turnstile::test::running_context;
+using turnstile::test::settle;
 
 namespace {
 
 using guard_type = async_mutex::guard_type;
 using optional_guard = std::optional<guard_type>;
-
-/// A context that its threads run until its destruction.
-class running_context
-{
-public:
-    explicit running_context(int threads)
-    {
-        for (int i = 0; i < threads; ++i)
-            threads_.emplace_back([this] { context_.run(); });
-    }
-
-    running_context(const running_context&) = delete;
-    running_context& operator=(const running_context&) = delete;
-
-    /// Abandons pending work.
-    ~running_context()
-    {
-        work_.reset();
-        context_.stop();
-        join();
-    }
-
-    /// Waits until no work is left.
-    void finish()
-    {
-        work_.reset();
-        join();
-    }
-
-    [[nodiscard]] auto get_executor() { return context_.get_executor(); }
-
-private:
-    void join()
-    {
-        for (std::thread& each : threads_)
-            if (each.joinable())
-                each.join();
-    }
-
-    asio::io_context context_;
-    asio::executor_work_guard<asio::io_context::executor_type> work_{context_.get_executor()};
-    std::vector<std::thread> threads_;
-};
-
-/// Waits until an executor has run everything that was posted to it before.
-template <class Executor>
-void settle(const Executor& executor)
-{
-    std::promise<void> done;
-    asio::post(executor, [&] { done.set_value(); });
-    done.get_future().wait();
-}
 
 /// The data that a mutex protects.
 struct treasure

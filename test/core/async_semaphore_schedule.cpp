@@ -14,7 +14,6 @@
 #include <boost/asio/cancellation_type.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/deferred.hpp>
-#include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/strand.hpp>
@@ -26,6 +25,7 @@
 #include <optional>
 #include <support/attempt.hpp>
 #include <support/random_runs.hpp>
+#include <support/running_context.hpp>
 #include <support/semaphore_world.hpp>
 #include <thread>
 #include <turnstile/async_semaphore.hpp>
@@ -219,35 +219,6 @@ BOOST_AUTO_TEST_CASE(random_schedules_of_an_unsynchronized_semaphore_agree_with_
 namespace {
 
 using permit_type = async_semaphore::permit_type;
-
-/// A context with its own thread.
-class worker
-{
-public:
-    worker()
-        : thread_([this] { context.run(); })
-    {
-    }
-
-    worker(const worker&) = delete;
-    worker& operator=(const worker&) = delete;
-
-    /// Waits until no work is left.
-    ~worker() { join(); }
-
-    void join()
-    {
-        work_.reset();
-        if (thread_.joinable())
-            thread_.join();
-    }
-
-    asio::io_context context{1};
-
-private:
-    asio::executor_work_guard<asio::io_context::executor_type> work_{context.get_executor()};
-    std::thread thread_;
-};
 
 /// Counts the units in use, which must never exceed the capacity.
 class meter

@@ -13,7 +13,6 @@
 #include <boost/asio/cancellation_type.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/error.hpp>
-#include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/test/unit_test.hpp>
@@ -26,6 +25,7 @@
 #include <support/attempt.hpp>
 #include <support/condition_world.hpp>
 #include <support/random_runs.hpp>
+#include <support/running_context.hpp>
 #include <thread>
 #include <turnstile/async_mutex.hpp>
 #include <turnstile/condition.hpp>
@@ -193,35 +193,6 @@ BOOST_AUTO_TEST_CASE(random_schedules_of_an_unsynchronized_mutex_agree_with_the_
 namespace {
 
 using guard_type = async_mutex::guard_type;
-
-/// A context with its own thread.
-class worker
-{
-public:
-    worker()
-        : thread_([this] { context.run(); })
-    {
-    }
-
-    worker(const worker&) = delete;
-    worker& operator=(const worker&) = delete;
-
-    /// Waits until no work is left.
-    ~worker() { join(); }
-
-    void join()
-    {
-        work_.reset();
-        if (thread_.joinable())
-            thread_.join();
-    }
-
-    asio::io_context context{1};
-
-private:
-    asio::executor_work_guard<asio::io_context::executor_type> work_{context.get_executor()};
-    std::thread thread_;
-};
 
 /// The textbook's bounded queue of numbers.
 struct store

@@ -58,6 +58,36 @@ private:
     std::vector<std::thread> threads_;
 };
 
+/// A context with its own thread.
+class worker
+{
+public:
+    worker()
+        : thread_([this] { context.run(); })
+    {
+    }
+
+    worker(const worker&) = delete;
+    worker& operator=(const worker&) = delete;
+
+    /// Waits until no work is left.
+    ~worker() { join(); }
+
+    void join()
+    {
+        work_.reset();
+        if (thread_.joinable())
+            thread_.join();
+    }
+
+    boost::asio::io_context context{1};
+
+private:
+    boost::asio::executor_work_guard<boost::asio::io_context::executor_type> work_{
+        context.get_executor()};
+    std::thread thread_;
+};
+
 /// Waits until an executor that runs one handler at a time has run everything that was posted before.
 template <class Executor>
 void settle(const Executor& executor)
