@@ -486,8 +486,7 @@ BOOST_AUTO_TEST_CASE(a_timer_wins_against_a_later_lock)
     asio::co_spawn(s.context, body(), rethrower());
     locking next;
     s.lock(next);
-    manual_clock::advance(2s);
-    drain(s.context);
+    s.advance(2s);
     BOOST_TEST(result == "timer");
     holder.unlock();
     drain(s.context);
@@ -544,8 +543,7 @@ TURNSTILE_TEST_BOTH_PATHS(cancel_at_ends_the_waiting)
            [&] { return s.mutex.async_lock(asio::cancel_at(manual_clock::now() + 2s)); });
     drain(s.context);
     s.lock(b);
-    manual_clock::advance(2s);
-    drain(s.context);
+    s.advance(2s);
     BOOST_TEST(a.state() == "aborted");
     holder.unlock();
     drain(s.context);
@@ -561,8 +559,7 @@ TURNSTILE_TEST_BOTH_PATHS(cancel_at_loses_against_a_grant)
            [&] { return s.mutex.async_lock(asio::cancel_at(manual_clock::now() + 2s)); });
     drain(s.context);
     holder.unlock();
-    manual_clock::advance(9s);
-    drain(s.context);
+    s.advance(9s);
     BOOST_TEST(a.state() == "done");
     BOOST_TEST(a.value().valid());
 }
@@ -613,8 +610,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_timed_attempt_is_granted_in_time)
     auto holder = s.hold();
     locking a;
     s.lock_until(a, manual_clock::now() + 5s);
-    manual_clock::advance(4s);
-    drain(s.context);
+    s.advance(4s);
     BOOST_TEST(a.state() == "waiting");
     holder.unlock();
     drain(s.context);
@@ -629,8 +625,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_timed_attempt_times_out_at_its_deadline)
     auto holder = s.hold();
     locking a;
     s.lock_until(a, manual_clock::now() + 5s);
-    manual_clock::advance(5s);
-    drain(s.context);
+    s.advance(5s);
     BOOST_TEST(a.state() == "timed out");
     BOOST_TEST(!a.value().owns_lock());
     BOOST_TEST(s.mutex.is_locked());
@@ -646,8 +641,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_withdrawal_does_not_change_the_order_of_others)
     s.lock(a);
     s.lock_until(b, manual_clock::now() + 5s);
     s.lock_until(c, manual_clock::now() + 9s);
-    manual_clock::advance(5s);
-    drain(s.context);
+    s.advance(5s);
     BOOST_TEST(s.completed == "b");
     holder.unlock();
     drain(s.context);
@@ -789,10 +783,8 @@ TURNSTILE_TEST_BOTH_PATHS(a_deadline_is_not_rounded_down)
     launch(how, s.context.get_executor(), a,
            [&] { return s.mutex.async_try_lock_until(manual_clock::now() + 1500ms); });
     drain(s.context);
-    manual_clock::advance(1s);
-    drain(s.context);
+    s.advance(1s);
     BOOST_TEST(a.state() == "waiting");
-    manual_clock::advance(1s);
-    drain(s.context);
+    s.advance(1s);
     BOOST_TEST(a.state() == "timed out");
 }

@@ -105,8 +105,7 @@ TURNSTILE_TEST_BOTH_PATHS(waiters_behind_a_head_that_times_out_are_served)
     t.acquire_until(large, 3, manual_clock::now() + 5s);
     t.acquire(small, 2);
     BOOST_TEST(small.state() == "waiting");
-    manual_clock::advance(5s);
-    drain(t.context);
+    t.advance(5s);
     BOOST_TEST(large.state() == "timed out");
     BOOST_TEST(small.state() == "done");
 }
@@ -164,15 +163,13 @@ TURNSTILE_TEST_BOTH_PATHS(a_timed_attempt_is_granted_units_that_are_released_in_
     permit_type held = t.take(3);
     acquisition a;
     t.acquire_until(a, 2, manual_clock::now() + 5s);
-    manual_clock::advance(4s);
-    drain(t.context);
+    t.advance(4s);
     BOOST_TEST(a.state() == "waiting");
     held.release();
     drain(t.context);
     BOOST_TEST(a.state() == "done");
     BOOST_TEST(a.value().count() == 2);
-    manual_clock::advance(5s);
-    drain(t.context);
+    t.advance(5s);
     BOOST_TEST(a.state() == "done");
     BOOST_TEST(t.semaphore.available() == 1);
 }
@@ -183,8 +180,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_timed_attempt_times_out_at_its_deadline)
     permit_type held = t.take(3);
     acquisition a;
     t.acquire_until(a, 2, manual_clock::now() + 5s);
-    manual_clock::advance(5s);
-    drain(t.context);
+    t.advance(5s);
     BOOST_TEST(a.state() == "timed out");
     BOOST_TEST(a.value().count() == 0);
     held.release();
@@ -322,8 +318,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_timed_grant_that_was_faster_than_the_cancellation_co
     t.acquire_until(a, 1, manual_clock::now() + 5s);
     held.release();
     a.cancel();
-    manual_clock::advance(9s);
-    drain(t.context);
+    t.advance(9s);
     BOOST_TEST(a.state() == "done");
     BOOST_TEST(t.semaphore.available() == 0);
 }
@@ -354,7 +349,6 @@ BOOST_AUTO_TEST_CASE(a_slot_is_free_again_after_the_wait)
     t.semaphore.async_try_acquire_until(1, manual_clock::now() + 5s,
                                         receiver<permit_type>(b, t.context.get_executor(), true));
     BOOST_TEST(b.slot().has_handler());
-    manual_clock::advance(5s);
-    drain(t.context);
+    t.advance(5s);
     BOOST_TEST(!b.slot().has_handler());
 }

@@ -31,16 +31,14 @@ TURNSTILE_TEST_BOTH_PATHS(a_timed_waiter_that_is_notified_in_time)
     scene t(how);
     timed_sleeper a;
     t.sleep_until(a, manual_clock::now() + 5s);
-    manual_clock::advance(4s);
-    drain(t.context);
+    t.advance(4s);
     BOOST_TEST(a.state() == "waiting");
     t.changed.notify_one();
     drain(t.context);
     BOOST_TEST(a.state() == "done");
     BOOST_TEST((a.wait.value() == std::cv_status::no_timeout));
     BOOST_TEST(a.owns());
-    manual_clock::advance(5s);
-    drain(t.context);
+    t.advance(5s);
     BOOST_TEST(a.state() == "done");
 }
 
@@ -49,8 +47,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_timed_waiter_ends_at_its_deadline_holding_the_lock)
     scene t(how);
     timed_sleeper a;
     t.sleep_until(a, manual_clock::now() + 5s);
-    manual_clock::advance(5s);
-    drain(t.context);
+    t.advance(5s);
     BOOST_TEST(a.state() == "done");
     BOOST_TEST((a.wait.value() == std::cv_status::timeout));
     BOOST_TEST(a.owns());
@@ -65,10 +62,8 @@ TURNSTILE_TEST_BOTH_PATHS(a_timed_waiter_waits_for_the_lock_even_after_its_deadl
     t.sleep_until(a, manual_clock::now() + 5s);
     t.sleep_until_ready_or(b, manual_clock::now() + 6s);
     guard_type held = t.lock();
-    manual_clock::advance(5s);
-    drain(t.context);
-    manual_clock::advance(9s);
-    drain(t.context);
+    t.advance(5s);
+    t.advance(9s);
     BOOST_TEST(a.state() == "waiting");
     BOOST_TEST(b.state() == "waiting");
     held.unlock();
@@ -91,8 +86,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_notification_in_time_counts_even_if_the_lock_is_gran
     t.sleep_until(a, manual_clock::now() + 5s);
     guard_type held = t.lock();
     t.changed.notify_one();
-    manual_clock::advance(9s);
-    drain(t.context);
+    t.advance(9s);
     BOOST_TEST(a.state() == "waiting");
     held.unlock();
     drain(t.context);
@@ -108,8 +102,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_waiter_that_times_out_loses_no_notification)
     t.sleep_until(a, manual_clock::now() + 5s);
     t.sleep(b);
     guard_type held = t.lock();
-    manual_clock::advance(5s);
-    drain(t.context);
+    t.advance(5s);
     t.changed.notify_one();
     held.unlock();
     drain(t.context);
@@ -209,8 +202,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_predicate_that_is_false_at_the_deadline)
     scene t(how);
     predicate_sleeper a;
     t.sleep_until_ready_or(a, manual_clock::now() + 5s);
-    manual_clock::advance(5s);
-    drain(t.context);
+    t.advance(5s);
     BOOST_TEST(a.state() == "done");
     BOOST_TEST(!a.wait.value());
     BOOST_TEST(a.owns());
@@ -223,8 +215,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_predicate_that_holds_at_the_deadline_without_a_notif
     predicate_sleeper a;
     t.sleep_until_ready_or(a, manual_clock::now() + 5s);
     t.ready = true;
-    manual_clock::advance(5s);
-    drain(t.context);
+    t.advance(5s);
     BOOST_TEST(a.state() == "done");
     BOOST_TEST(a.wait.value());
 }
@@ -241,8 +232,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_repeated_wait_keeps_its_deadline)
         drain(t.context);
         BOOST_TEST(a.state() == "waiting");
     }
-    manual_clock::advance(1s);
-    drain(t.context);
+    t.advance(1s);
     BOOST_TEST(a.state() == "done");
     BOOST_TEST(!a.wait.value());
     BOOST_TEST(t.evaluations == 6);
@@ -259,8 +249,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_cancelled_timed_wait_has_no_time_limit)
     a.wait.cancel();
     b.wait.cancel();
     drain(t.context);
-    manual_clock::advance(9s);
-    drain(t.context);
+    t.advance(9s);
     held.unlock();
     drain(t.context);
     BOOST_TEST(a.state() == "aborted");

@@ -90,12 +90,12 @@ struct scene : local_gate_scene<latch>
 
     void arrive_and_wait(passage& a)
     {
-        test::start(how, context, a, [this] { return gate.async_arrive_and_wait(); });
+        start(a, [this] { return gate.async_arrive_and_wait(); });
     }
 
     void count_down(passage& a, std::ptrdiff_t n)
     {
-        test::start(how, context, a, [this, n] { return gate.async_count_down(n); });
+        start(a, [this, n] { return gate.async_count_down(n); });
     }
 
     /// Counts down @p n arrivals, and runs the context.

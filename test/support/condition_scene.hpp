@@ -11,6 +11,7 @@
 #include <optional>
 #include <string>
 #include <support/attempt.hpp>
+#include <support/local_scene.hpp>
 #include <support/manual_clock.hpp>
 #include <turnstile/async_mutex.hpp>
 #include <turnstile/condition.hpp>
@@ -40,12 +41,12 @@ using timed_sleeper = condition_waiter<std::cv_status>;
 using predicate_sleeper = condition_waiter<bool>;
 
 /// A mutex with a condition, and a context for all operations.
-struct condition_scene
+struct condition_scene : local_scene
 {
     using guard_type = async_mutex::guard_type;
 
     explicit condition_scene(path p)
-        : how(p)
+        : local_scene(p)
     {
     }
 
@@ -69,14 +70,6 @@ struct condition_scene
         std::optional<guard_type> taken = mutex.try_lock();
         BOOST_REQUIRE(taken);
         return std::move(*taken);
-    }
-
-    /// Launches the operation that @p make returns, and runs all ready handlers.
-    template <class T, class Make>
-    void start(attempt<T>& a, Make make)
-    {
-        launch(how, context.get_executor(), a, make);
-        drain(context);
     }
 
     void sleep(condition_waiter<>& s)
@@ -109,11 +102,8 @@ struct condition_scene
         start(a, [this] { return mutex.async_lock(); });
     }
 
-    path how;
-    std::string completed;
     bool ready = false;
     int evaluations = 0;
-    boost::asio::io_context context;
     async_mutex mutex{context};
     condition<async_mutex> changed{mutex};
 };

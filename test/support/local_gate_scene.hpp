@@ -12,6 +12,7 @@
 #include <condition_variable>
 #include <string>
 #include <support/attempt.hpp>
+#include <support/local_scene.hpp>
 #include <support/manual_clock.hpp>
 #include <support/start.hpp>
 
@@ -22,35 +23,25 @@ using timed_passage = attempt<std::cv_status>;
 
 /// An event or a latch, and a context for all operations.
 template <class Gate>
-struct local_gate_scene
+struct local_gate_scene : local_scene
 {
     template <class... Arguments>
     explicit local_gate_scene(path p, const Arguments&... arguments)
-        : how(p)
+        : local_scene(p)
         , gate(context, arguments...)
     {
     }
 
     void wait(passage& a)
     {
-        start(how, context, a, [this] { return gate.async_wait(); });
+        start(a, [this] { return gate.async_wait(); });
     }
 
     void wait_until(timed_passage& a, manual_clock::time_point deadline)
     {
-        start(how, context, a, [this, deadline] { return gate.async_wait_until(deadline); });
+        start(a, [this, deadline] { return gate.async_wait_until(deadline); });
     }
 
-    /// Advances the clock, and runs the context.
-    void advance(manual_clock::duration by)
-    {
-        manual_clock::advance(by);
-        drain(context);
-    }
-
-    path how;
-    std::string completed;
-    boost::asio::io_context context;
     Gate gate;
 };
 

@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 #include <support/attempt.hpp>
+#include <support/local_scene.hpp>
 #include <support/manual_clock.hpp>
 #include <turnstile/async_mutex.hpp>
 #include <utility>
@@ -17,41 +18,36 @@
 namespace turnstile::test {
 
 /// A mutex, and a context for all operations.
-struct mutex_scene
+struct mutex_scene : local_scene
 {
     using guard_type = async_mutex::guard_type;
     using locking = attempt<guard_type>;
     using entering = attempt<owner_token>;
 
     explicit mutex_scene(path p = path::handler)
-        : how(p)
+        : local_scene(p)
         , mutex(context)
     {
     }
 
     void lock(locking& a)
     {
-        launch(how, context.get_executor(), a, [this] { return mutex.async_lock(); });
-        drain(context);
+        start(a, [this] { return mutex.async_lock(); });
     }
 
     void try_lock(locking& a)
     {
-        launch(how, context.get_executor(), a, [this] { return mutex.async_try_lock(); });
-        drain(context);
+        start(a, [this] { return mutex.async_try_lock(); });
     }
 
     void lock_until(locking& a, manual_clock::time_point deadline)
     {
-        launch(how, context.get_executor(), a,
-               [this, deadline] { return mutex.async_try_lock_until(deadline); });
-        drain(context);
+        start(a, [this, deadline] { return mutex.async_try_lock_until(deadline); });
     }
 
     void enter(entering& a)
     {
-        launch(how, context.get_executor(), a, [this] { return mutex.async_enter(); });
-        drain(context);
+        start(a, [this] { return mutex.async_enter(); });
     }
 
     /// A guard that holds the lock.
@@ -75,9 +71,6 @@ struct mutex_scene
         drain(context);
     }
 
-    path how;
-    std::string completed;
-    boost::asio::io_context context;
     async_mutex mutex;
 };
 

@@ -11,6 +11,7 @@
 #include <optional>
 #include <string>
 #include <support/attempt.hpp>
+#include <support/local_scene.hpp>
 #include <support/manual_clock.hpp>
 #include <turnstile/async_semaphore.hpp>
 #include <utility>
@@ -18,24 +19,16 @@
 namespace turnstile::test {
 
 /// A semaphore, and a context for all operations.
-struct semaphore_scene
+struct semaphore_scene : local_scene
 {
     using permit_type = async_semaphore::permit_type;
     using acquisition = attempt<permit_type>;
 
     template <class... Counts>
     explicit semaphore_scene(path p, Counts... counts)
-        : how(p)
+        : local_scene(p)
         , semaphore(context, counts...)
     {
-    }
-
-    /// Launches the operation that @p make returns, and runs all ready handlers.
-    template <class T, class Make>
-    void start(attempt<T>& a, Make make)
-    {
-        launch(how, context.get_executor(), a, make);
-        drain(context);
     }
 
     void acquire(acquisition& a, std::ptrdiff_t units)
@@ -67,9 +60,6 @@ struct semaphore_scene
         return std::move(*taken);
     }
 
-    path how;
-    std::string completed;
-    boost::asio::io_context context;
     async_semaphore semaphore;
 };
 

@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 #include <support/attempt.hpp>
+#include <support/local_scene.hpp>
 #include <support/manual_clock.hpp>
 #include <support/start.hpp>
 #include <turnstile/shared_mutex.hpp>
@@ -18,7 +19,7 @@
 namespace turnstile::test {
 
 /// A mutex, and a context for all operations.
-struct shared_mutex_scene
+struct shared_mutex_scene : local_scene
 {
     using write_guard = shared_mutex::guard_type;
     using read_guard = shared_mutex::shared_guard_type;
@@ -28,16 +29,9 @@ struct shared_mutex_scene
     using preparing = attempt<upgrade_guard>;
 
     explicit shared_mutex_scene(path p)
-        : how(p)
+        : local_scene(p)
         , mutex(context)
     {
-    }
-
-    /// Launches the operation that @p make returns, and runs all ready handlers.
-    template <class T, class Make>
-    void start(attempt<T>& a, Make make)
-    {
-        test::start(how, context, a, make);
     }
 
     void read(reading& a)
@@ -60,13 +54,6 @@ struct shared_mutex_scene
         start(a, [this, &guard] { return mutex.async_upgrade(guard); });
     }
 
-    /// Advances the clock, and runs the context.
-    void advance(manual_clock::duration by)
-    {
-        manual_clock::advance(by);
-        drain(context);
-    }
-
     // Guards that hold the mutex until they are destroyed.
 
     [[nodiscard]] read_guard reader() { return taken(mutex.try_lock_shared()); }
@@ -86,9 +73,6 @@ struct shared_mutex_scene
     [[nodiscard]] bool admits_readers() { return mutex.try_lock_shared().has_value(); }
     [[nodiscard]] bool admits_upgrader() { return mutex.try_lock_upgrade().has_value(); }
 
-    path how;
-    std::string completed;
-    boost::asio::io_context context;
     shared_mutex mutex;
 };
 
