@@ -13,6 +13,7 @@
 #include <memory>
 #include <string>
 #include <support/attempt.hpp>
+#include <support/candidates.hpp>
 #include <support/lock_client.hpp>
 #include <support/lock_view.hpp>
 #include <support/pool_view.hpp>
@@ -37,7 +38,9 @@ using turnstile::redis::errc;
 using turnstile::redis::mutex_options;
 using turnstile::redis::session;
 using turnstile::redis::shared_mutex;
+using turnstile::test::aborted;
 using turnstile::test::attempt;
+using turnstile::test::granted;
 using turnstile::test::lock_client;
 using turnstile::test::lock_view;
 using turnstile::test::never_within;
@@ -50,8 +53,6 @@ using turnstile::test::tcp_proxy;
 using turnstile::test::until;
 
 const std::string not_replicated = make_error_code(errc::not_replicated).message();
-const std::string aborted = error_code(boost::asio::error::operation_aborted).message();
-
 /// Leases that outlast the test. As by default, WAIT blocks for up to a quarter of a second. Because of that, the
 /// client may consider the connection broken, and reconnect.
 config patient(const std::string& url)
@@ -83,8 +84,7 @@ BOOST_AUTO_TEST_CASE(a_grant_is_delivered_when_the_replica_has_it)
     client.choose("a", mutex_options().durability(1, 60s));
     for (int i = 0; i < 20; ++i)
     {
-        const auto holder = client.lock("a");
-        BOOST_TEST(holder->result() == "held");
+        const auto holder = granted(client.lock("a"));
         // The replica is read only once, because it has to know the grant already.
         BOOST_TEST(lock_view(d.replica, "a").number("fence") == holder->fence());
         BOOST_TEST(holder->unlock() == error_code());
@@ -103,8 +103,7 @@ BOOST_AUTO_TEST_CASE(a_grant_waits_for_a_replica_that_is_late)
     const auto first = client.lock("a");
     BOOST_TEST(until([&] { return !lock_view(d.master, "a").owner().empty(); }));
     // The other locks of the session are not delayed.
-    const auto other = client.lock("b");
-    BOOST_TEST(other->result() == "held");
+    const auto other = granted(client.lock("b"));
     BOOST_TEST(other->unlock() == error_code());
     // This is longer than one WAIT.
     BOOST_TEST(never_within(600ms, [&] { return first->is_complete(); }));
@@ -218,8 +217,7 @@ BOOST_AUTO_TEST_CASE(one_replica_is_not_two)
     client.choose("one", mutex_options().durability(1, 60s));
     client.choose("two", mutex_options().durability(2, 400ms));
     const auto two = client.lock("two");
-    const auto one = client.lock("one");
-    BOOST_TEST(one->result() == "held");
+    const auto one = granted(client.lock("one"));
     BOOST_TEST(two->result() == not_replicated);
     BOOST_TEST(one->holds());
 }
@@ -274,8 +272,7 @@ BOOST_AUTO_TEST_CASE(a_user_who_may_not_publish_the_message_before_wait_gets_no_
     settings.password = "secret";
     lock_client client(settings);
     client.choose("a", mutex_options().durability(1, 60s));
-    const auto holder = client.lock("a");
-    BOOST_TEST(holder->result() == "held");
+    const auto holder = granted(client.lock("a"));
     BOOST_TEST(holder->unlock() == error_code());
     d.master.run({"ACL", "SETUSER", "app", "-publish"});
     BOOST_TEST(client.lock("a")->result() == not_replicated);
@@ -376,8 +373,7 @@ BOOST_AUTO_TEST_CASE(a_closed_session_has_no_connection_for_acknowledgements)
     const deployment d;
     lock_client client(patient(d.master.url()));
     client.choose("a", mutex_options().durability(1, 60s));
-    const auto holder = client.lock("a");
-    BOOST_TEST(holder->result() == "held");
+    const auto holder = granted(client.lock("a"));
     const std::vector<std::string> connections{"CLIENT", "LIST", "TYPE", "pubsub"};
     BOOST_TEST(!d.master.cli(connections).empty());
     BOOST_TEST(client.close() == error_code());
@@ -395,13 +391,11 @@ BOOST_AUTO_TEST_CASE(permits_and_shared_locks_are_delivered_when_the_replica_has
     const pool_view readers(d.replica, "s", "shared_mutex");
     for (int i = 0; i < 10; ++i)
     {
-        const auto permit = client.acquire("p", 2);
-        BOOST_TEST(permit->result() == "held");
+        const auto permit = granted(client.acquire("p", 2));
         // The replica is read only once, because it has to know the grant already.
         BOOST_TEST(units.held() == 2);
         BOOST_TEST(permit->unlock() == error_code());
-        const auto reader = client.read("s");
-        BOOST_TEST(reader->result() == "held");
+        const auto reader = granted(client.read("s"));
         BOOST_TEST(readers.holders() == 1);
         BOOST_TEST(reader->unlock() == error_code());
     }

@@ -9,6 +9,7 @@
 #include <boost/test/unit_test.hpp>
 #include <chrono>
 #include <string>
+#include <support/candidates.hpp>
 #include <support/lock_client.hpp>
 #include <support/lock_view.hpp>
 #include <support/redis_server.hpp>
@@ -26,6 +27,8 @@ namespace {
 using namespace std::chrono_literals;
 using turnstile::error_code;
 using turnstile::redis::config;
+using turnstile::test::enqueued;
+using turnstile::test::granted;
 using turnstile::test::lock_client;
 using turnstile::test::lock_view;
 using turnstile::test::never_within;
@@ -65,11 +68,9 @@ BOOST_AUTO_TEST_CASE(a_waiter_does_not_overtake_the_holder_of_a_server_that_lost
     tcp_proxy proxy(server.port());
     lock_client first(with_grace(proxy.url(), 0ms));
     lock_client second(with_grace(server.url(), 1h));
-    const auto holder = first.lock("a");
-    BOOST_TEST(holder->result() == "held");
-    const auto waiter = second.lock("a");
+    const auto holder = granted(first.lock("a"));
     const lock_view view(server, "a");
-    BOOST_TEST(until([&] { return view.queued() == 1; }));
+    const auto waiter = enqueued(second.lock("a"), view, 1);
 
     proxy.disconnect();
     server.restart();
@@ -92,8 +93,7 @@ BOOST_AUTO_TEST_CASE(a_new_server_waits_for_a_grace_and_no_longer)
     const auto before = std::chrono::system_clock::now().time_since_epoch();
     const redis_server server;
     lock_client client(with_grace(server.url(), 300ms));
-    const auto holder = client.lock("a");
-    BOOST_TEST(holder->result() == "held");
+    const auto holder = granted(client.lock("a"));
     // A token is the time of its grant.
     BOOST_TEST((std::chrono::microseconds(holder->fence()) >= before + 300ms));
 }
@@ -130,8 +130,7 @@ BOOST_AUTO_TEST_CASE(an_outdated_snapshot_does_not_let_anybody_overtake_the_hold
     second.size("p", 1);
     BOOST_TEST(second.try_lock("a")->result() == "not held");
     BOOST_TEST(second.try_acquire("p", 1)->result() == "not held");
-    const auto waiter = second.lock("a");
-    BOOST_TEST(until([&] { return lock_view(server, "a").queued() == 1; }));
+    const auto waiter = enqueued(second.lock("a"), lock_view(server, "a"), 1);
     proxy.refuse(false);
     BOOST_TEST(until([&] { return lock_view(server, "a").number("fence") == holder->fence(); }));
     BOOST_TEST(holder->holds());
@@ -150,14 +149,12 @@ BOOST_AUTO_TEST_CASE(a_new_session_learns_when_a_replica_took_over)
     BOOST_TEST_REQUIRE(until([&] { return replica.info("master_link_status") == "up"; }));
     // A client with a grace records which server it has used.
     lock_client before(with_grace(master.url(), 1ms));
-    const auto user = before.lock("a");
-    BOOST_TEST(user->result() == "held");
+    const auto user = granted(before.lock("a"));
     BOOST_TEST(user->unlock() == error_code());
     const auto done = std::stoll(master.info("master_repl_offset"));
     BOOST_TEST(until([&] { return std::stoll(replica.info("slave_repl_offset")) >= done; }));
     between.swallow(tcp_proxy::to_client);
-    const auto holder = before.lock("a");
-    BOOST_TEST(holder->result() == "held");
+    const auto holder = granted(before.lock("a"));
     master.kill();
     replica.run({"REPLICAOF", "NO", "ONE"});
     // The replica has run for longer than this grace lasts, but not as a master.
@@ -220,8 +217,7 @@ BOOST_AUTO_TEST_CASE(a_break_that_ends_no_grant_leaves_an_outdated_lock_in_doubt
     BOOST_TEST(first.lock("a")->result() == "held");
     BOOST_TEST(until([&] { return first.metrics().attempts == 0; }));
     server.run({"SAVE"});
-    const auto holder = first.lock("a");
-    BOOST_TEST(holder->result() == "held");
+    const auto holder = granted(first.lock("a"));
 
     proxy.disconnect();
     server.restart();

@@ -28,6 +28,7 @@
 #include <sstream>
 #include <string>
 #include <support/attempt.hpp>
+#include <support/candidates.hpp>
 #include <support/expect.hpp>
 #include <support/lock_client.hpp>
 #include <support/lock_view.hpp>
@@ -59,9 +60,11 @@ using turnstile::redis::mutex_options;
 using turnstile::redis::redis_error;
 using turnstile::redis::session;
 using turnstile::redis::session_thread;
+using turnstile::test::aborted;
 using turnstile::test::attempt;
 using turnstile::test::contains;
 using turnstile::test::drain;
+using turnstile::test::granted;
 using turnstile::test::lock_client;
 using turnstile::test::never_within;
 using turnstile::test::path;
@@ -74,7 +77,6 @@ using turnstile::test::tcp_proxy;
 using turnstile::test::undisturbed;
 using turnstile::test::until;
 
-const std::string aborted = error_code(boost::asio::error::operation_aborted).message();
 const std::string closed = make_error_code(errc::session_closed).message();
 
 /// The text of the exception that the constructor of a mutex throws.
@@ -130,8 +132,7 @@ BOOST_AUTO_TEST_CASE(a_contended_section_takes_two_commands_and_a_message)
     monitor.send({"MONITOR"});
     BOOST_TEST(monitor.hear("+OK"));
 
-    const auto holder = first.lock("a");
-    BOOST_TEST(holder->result() == "held");
+    const auto holder = granted(first.lock("a"));
     const auto waiter = second.lock("a");
     BOOST_TEST(until([&] { return turnstile::test::lock_view(server, "a").queued() == 1; }));
     BOOST_TEST(holder->unlock() == error_code());
@@ -195,10 +196,8 @@ BOOST_AUTO_TEST_CASE(close_releases_held_locks_and_fails_waiters)
     const redis_server server;
     lock_client other(undisturbed(server.url()));
     lock_client client(undisturbed(server.url()));
-    const auto holder = client.lock("a");
-    BOOST_TEST(holder->result() == "held");
-    const auto stranger = other.lock("b");
-    BOOST_TEST(stranger->result() == "held");
+    const auto holder = granted(client.lock("a"));
+    const auto stranger = granted(other.lock("b"));
     const auto waiter = client.lock("b");
     BOOST_TEST(until([&] { return client.metrics().acquires == 2; }));
 
@@ -208,8 +207,7 @@ BOOST_AUTO_TEST_CASE(close_releases_held_locks_and_fails_waiters)
     BOOST_TEST(!holder->holds());
     BOOST_TEST(until([&] { return holder->knows_of_loss(); }));
     // The lock is free at once: its lease would last an hour, and a try does not wait.
-    const auto next = other.try_lock("a");
-    BOOST_TEST(next->result() == "held");
+    const auto next = granted(other.try_lock("a"));
     BOOST_TEST(stranger->unlock() == error_code());
 
     BOOST_TEST(client.lock("a")->result() == closed);
@@ -226,8 +224,7 @@ BOOST_AUTO_TEST_CASE(close_reports_an_unknown_outcome_without_a_server)
     config settings = undisturbed(server.url());
     settings.connect_timeout = 300ms;
     lock_client client(settings);
-    const auto holder = client.lock("a");
-    BOOST_TEST(holder->result() == "held");
+    const auto holder = granted(client.lock("a"));
     server.kill();
     BOOST_TEST(client.close() == make_error_code(errc::unknown_outcome));
     BOOST_TEST(!holder->holds());
@@ -367,8 +364,7 @@ BOOST_AUTO_TEST_CASE(destroying_a_mutex_aborts_its_waiters_and_not_its_holder)
 {
     const redis_server server;
     lock_client client(undisturbed(server.url()));
-    const auto holder = client.lock("a");
-    BOOST_TEST(holder->result() == "held");
+    const auto holder = granted(client.lock("a"));
     const auto waiter = client.lock("a");
     client.destroy_mutex("a");
     BOOST_TEST(waiter->result() == aborted);
@@ -478,8 +474,7 @@ BOOST_AUTO_TEST_CASE(a_guard_is_destroyed_on_another_thread)
 {
     const redis_server server;
     lock_client client(undisturbed(server.url()));
-    const auto first = client.lock("a");
-    BOOST_TEST(first->result() == "held");
+    const auto first = granted(client.lock("a"));
     const auto second = client.lock("a");
     std::thread([&] { first->drop(); }).join();
     BOOST_TEST(second->result() == "held");
@@ -646,8 +641,7 @@ BOOST_AUTO_TEST_CASE(time_limits_of_all_kinds)
     using std::chrono::nanoseconds;
     const redis_server server;
     lock_client client(undisturbed(server.url()));
-    const auto holder = client.lock("a");
-    BOOST_TEST(holder->result() == "held");
+    const auto holder = granted(client.lock("a"));
     for (const nanoseconds time_limit :
          {nanoseconds::min(), nanoseconds(-1), nanoseconds(0), nanoseconds(1), nanoseconds(30ms)})
     {
@@ -730,8 +724,7 @@ BOOST_AUTO_TEST_CASE(metrics_count_commands_and_grants)
     BOOST_TEST(client.ready() == error_code());
     BOOST_TEST(client.metrics().connections == 1U);
     {
-        const auto first = client.lock("a");
-        BOOST_TEST(first->result() == "held");
+        const auto first = granted(client.lock("a"));
         const auto second = client.lock("a");
         const auto third = client.lock("a");
         BOOST_TEST(until([&] { return client.metrics().acquires == 3; }));

@@ -20,6 +20,7 @@
 #include <string>
 #include <string_view>
 #include <support/attempt.hpp>
+#include <support/candidates.hpp>
 #include <support/expect.hpp>
 #include <support/lock_client.hpp>
 #include <support/lock_view.hpp>
@@ -49,15 +50,15 @@ using turnstile::error_code;
 using turnstile::redis::config;
 using turnstile::redis::errc;
 using turnstile::redis::session;
+using turnstile::test::aborted;
 using turnstile::test::contains;
+using turnstile::test::granted;
 using turnstile::test::lock_client;
 using turnstile::test::never_within;
 using turnstile::test::redis_server;
 using turnstile::test::run_until;
 using turnstile::test::undisturbed;
 using turnstile::test::until;
-
-const std::string aborted = error_code(boost::asio::error::operation_aborted).message();
 
 /// Settings with which the first renewal comes soon, and long before the end of the lease.
 config renewing_soon(config from, std::chrono::seconds lease)
@@ -171,10 +172,8 @@ BOOST_AUTO_TEST_CASE(credentials_that_are_revoked_for_less_than_a_lease_lose_not
     const restricted_server restricted;
     lock_client client(restricted.settings(undisturbed(restricted.server.url())));
     lock_client other(undisturbed(restricted.server.url()));
-    const auto holder = client.lock("a");
-    BOOST_TEST(holder->result() == "held");
-    const auto stranger = other.lock("b");
-    BOOST_TEST(stranger->result() == "held");
+    const auto holder = granted(client.lock("a"));
+    const auto stranger = granted(other.lock("b"));
     const auto waiter = client.lock("b");
     const turnstile::test::lock_view view(restricted.server, "b");
     BOOST_TEST(until([&] { return view.queued() == 1; }));
@@ -202,11 +201,9 @@ BOOST_AUTO_TEST_CASE(credentials_that_are_revoked_for_a_lease_fail_operations)
     lock_client client(
         restricted.settings(config(restricted.server.url() + "?lease=2s&max_backoff=50ms")));
     lock_client other(undisturbed(restricted.server.url()));
-    const auto stranger = other.lock("b");
-    BOOST_TEST(stranger->result() == "held");
+    const auto stranger = granted(other.lock("b"));
     const auto waiter = client.lock("b");
-    const auto holder = client.lock("a");
-    BOOST_TEST(holder->result() == "held");
+    const auto holder = granted(client.lock("a"));
 
     restricted.lock_out();
     BOOST_TEST(waiter->result() == make_error_code(errc::wrong_credentials).message());
@@ -231,8 +228,7 @@ BOOST_AUTO_TEST_CASE(a_lost_lock_names_its_reason)
     const turnstile::test::lock_view view(server, "a");
     const std::string key = view.keys[0];
     server.run({"DEL", key});
-    const auto usurper = other.lock("a");
-    BOOST_TEST(usurper->result() == "held");
+    const auto usurper = granted(other.lock("a"));
     server.run({"CLIENT", "KILL", "TYPE", "pubsub"});
     BOOST_TEST(until([&] { return usurped->knows_of_loss(); }));
     BOOST_TEST(contains(client.log(), "the lock 'a' was lost: the server says that the lease of " +
@@ -248,8 +244,7 @@ BOOST_AUTO_TEST_CASE(a_name_with_a_line_break_does_not_forge_a_line_of_the_log)
 {
     const redis_server server;
     lock_client client(undisturbed(server.url()));
-    const auto holder = client.lock("a\nturnstile: error: b");
-    BOOST_TEST(holder->result() == "held");
+    const auto holder = granted(client.lock("a\nturnstile: error: b"));
     BOOST_TEST(client.close() == error_code());
     BOOST_TEST(until([&] { return holder->knows_of_loss(); }));
     BOOST_TEST(
@@ -262,8 +257,7 @@ BOOST_AUTO_TEST_CASE(rights_that_are_revoked_for_a_moment_lose_no_lock)
     const restricted_server restricted;
     lock_client client(
         renewing_soon(restricted.settings(undisturbed(restricted.server.url())), 60s));
-    const auto holder = client.lock("a");
-    BOOST_TEST(holder->result() == "held");
+    const auto holder = granted(client.lock("a"));
     restricted.server.run({"ACL", "SETUSER", "app", "-evalsha"});
     // The refused renewal is repeated many times, but logged once.
     const std::string warning = "the server refuses a command for turnstile:";
@@ -291,8 +285,7 @@ BOOST_AUTO_TEST_CASE(a_refused_lock_is_logged_once_while_another_lock_is_used)
     lock_client client(
         renewing_soon(restricted.settings(undisturbed(restricted.server.url())), 60s));
     client.choose("refused", turnstile::redis::mutex_options().lease(6s).claim_lease(6s));
-    const auto holder = client.lock("refused");
-    BOOST_TEST(holder->result() == "held");
+    const auto holder = granted(client.lock("refused"));
     restricted.server.run({"ACL", "SETUSER", "app", "resetkeys", "~*other*", "~*{sessions}*"});
     const std::string warning = "the server refuses a command for turnstile:";
     BOOST_TEST(until([&] { return contains(client.log(), warning); }));
@@ -302,8 +295,7 @@ BOOST_AUTO_TEST_CASE(a_refused_lock_is_logged_once_while_another_lock_is_used)
         const auto renewals = client.metrics().renewals;
         BOOST_TEST(
             until([&] { return client.metrics().renewals > renewals || holder->knows_of_loss(); }));
-        const auto other = client.lock("other");
-        BOOST_TEST(other->result() == "held");
+        const auto other = granted(client.lock("other"));
         BOOST_TEST(other->unlock() == error_code());
     }
     BOOST_TEST(until([&] { return holder->knows_of_loss(); }));
@@ -316,8 +308,7 @@ BOOST_AUTO_TEST_CASE(the_end_of_a_temporary_refusal_is_logged)
 {
     const redis_server server;
     lock_client client(renewing_soon(undisturbed(server.url()), 60s));
-    const auto holder = client.lock("a");
-    BOOST_TEST(holder->result() == "held");
+    const auto holder = granted(client.lock("a"));
     server.run({"CONFIG", "SET", "min-replicas-to-write", "1"});
     BOOST_TEST(until([&] { return contains(client.log(), "NOREPLICAS"); }));
     server.run({"CONFIG", "SET", "min-replicas-to-write", "0"});
@@ -346,8 +337,7 @@ BOOST_AUTO_TEST_CASE(a_cancelled_waiter_leaves_the_queue_when_its_user_has_the_p
     settings.claim_lease = 1s;
     lock_client client(settings);
     lock_client other(undisturbed(restricted.server.url()));
-    const auto stranger = other.lock("a");
-    BOOST_TEST(stranger->result() == "held");
+    const auto stranger = granted(other.lock("a"));
     const auto waiter = client.lock("a");
     const turnstile::test::lock_view view(restricted.server, "a");
     BOOST_TEST(until([&] { return view.queued() == 1; }));
@@ -505,8 +495,7 @@ BOOST_AUTO_TEST_CASE(a_release_without_the_permission_fails)
 {
     const restricted_server restricted;
     lock_client client(restricted.settings(undisturbed(restricted.server.url())));
-    const auto holder = client.lock("a");
-    BOOST_TEST(holder->result() == "held");
+    const auto holder = granted(client.lock("a"));
     restricted.server.run({"ACL", "SETUSER", "app", "-evalsha"});
     BOOST_TEST(holder->unlock() == make_error_code(errc::missing_permission));
     BOOST_TEST(contains(client.log(), ":mutex:a: NOPERM"), client.log());
