@@ -435,7 +435,7 @@ BOOST_AUTO_TEST_SUITE(redis_directory_simulation)
 BOOST_AUTO_TEST_CASE(histories)
 {
     script_engine scripts;
-    run_seeds(simulations_are_optimized() ? 300 : 60, [&](std::uint64_t seed)
+    run_seeds(simulations_run_in_full() ? 300 : 60, [&](std::uint64_t seed)
               { BOOST_TEST(find_directory_violation(scripts, seed) == ""); });
 }
 
@@ -543,7 +543,7 @@ simulation_options with_sessions(std::uint64_t seed)
     return with_crashes(options, seed);
 }
 
-const std::uint64_t portion = simulations_are_optimized() ? 10 : 1;
+const std::uint64_t portion = simulations_run_in_full() ? 10 : 1;
 
 // A waiter receives its units as soon as they are released, or the first lease ends, even if another client has made that
 // lease shorter.

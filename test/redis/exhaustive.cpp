@@ -35,7 +35,7 @@ enum class size
 
 bool is_worth_it(size each)
 {
-    const size usual = simulations_are_optimized() ? size::medium : size::small;
+    const size usual = simulations_run_in_full() ? size::medium : size::small;
     return each <= usual || number_from("TURNSTILE_EXHAUSTIVE", 0) != 0;
 }
 

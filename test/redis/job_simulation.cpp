@@ -25,7 +25,7 @@ namespace {
 using redis::detail::job_command;
 using redis::detail::job_operation;
 
-const std::uint64_t portion = simulations_are_optimized() ? 10 : 1;
+const std::uint64_t portion = simulations_run_in_full() ? 10 : 1;
 
 std::string table(const job_simulation_result& sum)
 {

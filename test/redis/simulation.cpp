@@ -18,7 +18,7 @@
 namespace turnstile::test {
 namespace {
 
-const std::uint64_t portion = simulations_are_optimized() ? 10 : 1;
+const std::uint64_t portion = simulations_run_in_full() ? 10 : 1;
 
 std::string table(const fault_coverage& coverage)
 {

@@ -293,13 +293,9 @@ std::string prologue_of(std::string_view name)
 
 }  // namespace
 
-bool simulations_are_optimized() noexcept
+bool simulations_run_in_full() noexcept
 {
-#ifdef __OPTIMIZE__
-    return true;
-#else
-    return false;
-#endif
+    return TURNSTILE_SIMULATIONS_IN_FULL;
 }
 
 std::string script_file(std::string_view name)

@@ -17,8 +17,9 @@
 
 namespace turnstile::test {
 
-/// Whether the simulations are optimized. Otherwise, and with a sanitizer, they are ten to thirty times slower.
-[[nodiscard]] bool simulations_are_optimized() noexcept;
+/// Whether the simulations run in full. They do not in debug builds and with a sanitizer, where they are five to thirty
+/// times slower.
+[[nodiscard]] bool simulations_run_in_full() noexcept;
 
 /// Replaces a piece of a script, to switch off a safeguard.
 struct script_patch
