@@ -244,7 +244,7 @@ BOOST_AUTO_TEST_CASE(kills_under_load_do_not_mix_up_replies)
         for (int j = 0; j < 50 && sent - (echoed + unknown + wrong) < 1000; ++j)
             send();
         // A connection is killed only after it has answered something, and while an answer is outstanding.
-        if (i % 5 == 0 && scene.it->is_connected() && echoed > echoed_before &&
+        if (i % 5 == 0 && scene.seen.calls.ends_with('c') && echoed > echoed_before &&
             kill_client(server) == "1")
         {
             ++kills;
@@ -273,13 +273,12 @@ BOOST_AUTO_TEST_CASE(a_forked_child_sends_nothing_and_the_parent_continues)
     {
         scene.context->notify_fork(boost::asio::execution_context::fork_child);
         bool refused = false;
-        const bool connected = scene.it->is_connected();
         scene.it->command(words({"INCR", "counter"}),
                           [&](const reply& r) { refused = r.result == reply::status::unknown; });
         while (!refused && scene.context->poll_one() != 0)
         {
         }
-        ::_exit(refused && !connected ? 0 : 1);
+        ::_exit(refused ? 0 : 1);
     }
     scene.context->notify_fork(boost::asio::execution_context::fork_parent);
     int status = -1;
