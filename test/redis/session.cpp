@@ -44,6 +44,7 @@
 #include <turnstile/redis/async_semaphore.hpp>
 #include <turnstile/redis/condition.hpp>
 #include <turnstile/redis/error.hpp>
+#include <turnstile/redis/latch.hpp>
 #include <utility>
 #include <vector>
 
@@ -56,6 +57,7 @@ using turnstile::redis::async_semaphore;
 using turnstile::redis::condition;
 using turnstile::redis::config;
 using turnstile::redis::errc;
+using turnstile::redis::latch;
 using turnstile::redis::mutex_options;
 using turnstile::redis::redis_error;
 using turnstile::redis::session;
@@ -74,10 +76,11 @@ using turnstile::test::running_context;
 using turnstile::test::short_leases;
 using turnstile::test::start;
 using turnstile::test::tcp_proxy;
+using turnstile::test::text_of;
 using turnstile::test::undisturbed;
 using turnstile::test::until;
 
-const std::string closed = make_error_code(errc::session_closed).message();
+const std::string closed = text_of(errc::session_closed);
 
 /// The text of the exception that the constructor of a mutex throws.
 std::string refusal(const std::string& name, const mutex_options& options, errc code)
@@ -610,8 +613,8 @@ BOOST_AUTO_TEST_CASE(a_number_of_units_out_of_range_is_refused)
     constexpr std::pair<std::ptrdiff_t, std::ptrdiff_t> refused[] = {
         {0, 0}, {0, -1}, {-1, 1}, {2, 1}, {1, most + 1}};
     for (const auto& [available, capacity] : refused)
-        turnstile::test::text_of(make_error_code(turnstile::errc::invalid_count),
-                                 [&] { async_semaphore(unconnected, "a", available, capacity); });
+        text_of(make_error_code(turnstile::errc::invalid_count),
+                [&] { async_semaphore(unconnected, "a", available, capacity); });
     BOOST_CHECK_NO_THROW(async_semaphore(unconnected, "a", most, most));
     BOOST_CHECK_NO_THROW(async_semaphore(unconnected, "a", 0, 1));
 }
@@ -670,7 +673,7 @@ BOOST_AUTO_TEST_CASE(trying_without_a_server_is_unreachable_and_not_busy)
     proxy.refuse(true);
     lock_client client(undisturbed(proxy.url()));
     client.size("pool", 1);
-    const std::string unreachable = make_error_code(errc::unreachable).message();
+    const std::string unreachable = text_of(errc::unreachable);
     BOOST_TEST(client.try_lock_for("a", 20ms)->result() == unreachable);
     BOOST_TEST(client.try_lock("a")->result() == unreachable);
     BOOST_TEST(client.try_acquire("pool", 1)->result() == unreachable);
@@ -695,6 +698,11 @@ BOOST_AUTO_TEST_CASE(trying_without_a_server_does_not_wait_for_the_next_attempt_
     boost::asio::io_context context;
     session s(context, undisturbed("redis://127.0.0.1:" + std::to_string(nobody.number())));
     async_mutex mutex(s, "a");
+    latch gate(s, "a", 1);
+    attempt<> passage;
+    attempt<bool> early_look, look;
+    start(path::handler, context, passage, [&] { return gate.async_wait(); });
+    start(path::handler, context, early_look, [&] { return gate.async_try_wait(); });
     // The first attempt and the second one follow each other at once.
     for (int i = 0; i < 2; ++i)
     {
@@ -704,7 +712,12 @@ BOOST_AUTO_TEST_CASE(trying_without_a_server_does_not_wait_for_the_next_attempt_
     }
     attempt<async_mutex::guard_type> lock;
     start(path::handler, context, lock, [&] { return mutex.async_try_lock(); });
-    BOOST_TEST(lock.state() == make_error_code(errc::unreachable).message());
+    start(path::handler, context, look, [&] { return gate.async_try_wait(); });
+    const std::string unreachable = text_of(errc::unreachable);
+    BOOST_TEST(lock.state() == unreachable);
+    BOOST_TEST(early_look.state() == unreachable);
+    BOOST_TEST(look.state() == unreachable);
+    BOOST_TEST(passage.state() == "waiting");
 }
 
 // During a session's first attempt to connect, a try waits for the outcome.
