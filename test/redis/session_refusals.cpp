@@ -24,6 +24,7 @@
 #include <support/expect.hpp>
 #include <support/lock_client.hpp>
 #include <support/lock_view.hpp>
+#include <support/pool_view.hpp>
 #include <support/redis_server.hpp>
 #include <support/run_until.hpp>
 #include <support/running_context.hpp>
@@ -55,8 +56,11 @@ using turnstile::test::contains;
 using turnstile::test::granted;
 using turnstile::test::lock_client;
 using turnstile::test::never_within;
+using turnstile::test::pool_view;
 using turnstile::test::redis_server;
 using turnstile::test::run_until;
+using turnstile::test::tcp_proxy;
+using turnstile::test::text_of;
 using turnstile::test::undisturbed;
 using turnstile::test::until;
 
@@ -181,8 +185,7 @@ BOOST_AUTO_TEST_CASE(credentials_that_are_revoked_for_less_than_a_lease_lose_not
     restricted.lock_out();
     BOOST_TEST(until([&] { return contains(client.log(), "WRONGPASS"); }));
     const auto late = client.lock("b");
-    BOOST_TEST(client.try_lock("b")->result() ==
-               make_error_code(errc::wrong_credentials).message());
+    BOOST_TEST(client.try_lock("b")->result() == text_of(errc::wrong_credentials));
     BOOST_TEST(never_within(50ms, [&] { return waiter->is_complete() || late->is_complete(); }));
     BOOST_TEST(holder->holds());
 
@@ -198,16 +201,27 @@ BOOST_AUTO_TEST_CASE(credentials_that_are_revoked_for_less_than_a_lease_lose_not
 BOOST_AUTO_TEST_CASE(credentials_that_are_revoked_for_a_lease_fail_operations)
 {
     const restricted_server restricted;
-    lock_client client(
-        restricted.settings(config(restricted.server.url() + "?lease=2s&max_backoff=50ms")));
+    tcp_proxy proxy(restricted.server.port());
+    lock_client client(restricted.settings(config(proxy.url() + "?lease=2s&max_backoff=50ms")));
     lock_client other(undisturbed(restricted.server.url()));
+    client.size("pool", 2);
+    const pool_view pool(restricted.server, "pool");
+    BOOST_TEST(client.take("pool", 2)->result() == "taken");
     const auto stranger = granted(other.lock("b"));
     const auto waiter = client.lock("b");
     const auto holder = granted(client.lock("a"));
 
+    proxy.swallow(tcp_proxy::to_client);
+    const auto executed = client.start_add("pool", 1);
+    BOOST_TEST(until([&] { return pool.outside() == 1; }));
     restricted.lock_out();
-    BOOST_TEST(waiter->result() == make_error_code(errc::wrong_credentials).message());
-    BOOST_TEST(client.lock("c")->result() == make_error_code(errc::wrong_credentials).message());
+    proxy.mend();
+    BOOST_TEST(until([&] { return contains(client.log(), "WRONGPASS"); }));
+    const auto unsent = client.start_add("pool", 1);
+    BOOST_TEST(waiter->result() == text_of(errc::wrong_credentials));
+    BOOST_TEST(executed->result() == text_of(errc::unknown_outcome));
+    BOOST_TEST(unsent->result() == text_of(errc::wrong_credentials));
+    BOOST_TEST(client.lock("c")->result() == text_of(errc::wrong_credentials));
     BOOST_TEST(until([&] { return holder->knows_of_loss(); }));
     // The log contains the time and the reason of the loss.
     BOOST_TEST(contains(client.log(), "the lock 'a' was lost: its lease expired at 20"),
@@ -268,10 +282,10 @@ BOOST_AUTO_TEST_CASE(rights_that_are_revoked_for_a_moment_lose_no_lock)
     BOOST_TEST(until([&] { return client.metrics().renewals > renewals + 3; }));
     const std::string log = client.log();
     BOOST_TEST(log.find(warning) == log.rfind(warning), log);
-    BOOST_TEST(client.lock("b")->result() == make_error_code(errc::missing_permission).message());
+    BOOST_TEST(client.lock("b")->result() == text_of(errc::missing_permission));
     // For a refused command inside a script, the server's error text differs.
     restricted.server.run({"ACL", "SETUSER", "app", "+evalsha", "-hset"});
-    BOOST_TEST(client.lock("c")->result() == make_error_code(errc::missing_permission).message());
+    BOOST_TEST(client.lock("c")->result() == text_of(errc::missing_permission));
     BOOST_TEST(holder->holds());
     restricted.server.run({"ACL", "SETUSER", "app", "+hset"});
     BOOST_TEST(holder->unlock() == error_code());
@@ -355,13 +369,13 @@ BOOST_AUTO_TEST_CASE(a_key_that_cannot_be_used_is_named)
 {
     const restricted_server restricted("~turnstile:*a*");
     lock_client client(restricted.settings(undisturbed(restricted.server.url())));
-    BOOST_TEST(client.lock("b")->result() == make_error_code(errc::missing_permission).message());
+    BOOST_TEST(client.lock("b")->result() == text_of(errc::missing_permission));
     BOOST_TEST(contains(client.log(), ":mutex:b"), client.log());
     BOOST_TEST(contains(client.log(), "add ~turnstile:*"), client.log());
 
     const turnstile::test::lock_view view(restricted.server, "a");
     restricted.server.run({"SET", view.keys[0], "somebody else's"});
-    BOOST_TEST(client.lock("a")->result() == make_error_code(errc::wrong_type).message());
+    BOOST_TEST(client.lock("a")->result() == text_of(errc::wrong_type));
     BOOST_TEST(contains(client.log(), view.keys[0]), client.log());
     BOOST_TEST(contains(client.log(), "a value of another type"), client.log());
 }
@@ -505,7 +519,7 @@ BOOST_AUTO_TEST_CASE(a_release_without_the_permission_fails)
 BOOST_AUTO_TEST_CASE(operations_do_not_wait_for_the_next_attempt_if_the_configuration_is_wrong)
 {
     const redis_server server({"--requirepass", "right"});
-    turnstile::test::tcp_proxy proxy(server.port());
+    tcp_proxy proxy(server.port());
     config settings = undisturbed(proxy.url());
     settings.password = "wrong";
     settings.logger = nullptr;
@@ -516,7 +530,7 @@ BOOST_AUTO_TEST_CASE(operations_do_not_wait_for_the_next_attempt_if_the_configur
     turnstile::redis::event gate(unaccepted, "a");
     turnstile::redis::async_semaphore units(unaccepted, "a", 1);
     turnstile::redis::job_queue<std::string> jobs(unaccepted, "a");
-    const std::string refused = make_error_code(errc::wrong_credentials).message();
+    const std::string refused = text_of(errc::wrong_credentials);
     const auto outcome = [&](auto& what, auto operation)
     {
         turnstile::test::start(turnstile::test::path::handler, context, what, operation);

@@ -17,6 +17,7 @@
 using turnstile::test::ask;
 using turnstile::test::event_stream;
 using turnstile::test::http_client;
+using turnstile::test::metric;
 using turnstile::test::request_text;
 using turnstile::test::server_process;
 using turnstile::test::site;
@@ -39,8 +40,7 @@ void change_often(const site& server, int count)
 
 bool has_readers(const site& server)
 {
-    return ask(server, "GET", "/metrics").body.find("\nturnstile_event_readers 0\n") ==
-           std::string::npos;
+    return metric(server, "event_readers") != 0;
 }
 
 }  // namespace

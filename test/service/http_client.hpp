@@ -248,6 +248,17 @@ http_answer ask(const site& server, const std::string& method, const Arguments&.
     return client.receive(method == "HEAD");
 }
 
+/// A number of the metrics of a server.
+inline long long metric(const site& server, const std::string& name)
+{
+    const std::string text = ask(server, "GET", "/metrics").body;
+    const std::string start = "\nturnstile_" + name + ' ';
+    const std::size_t found = text.find(start);
+    if (found == std::string::npos)
+        throw std::logic_error("no metric " + name + " in " + text);
+    return std::atoll(text.c_str() + found + start.size());
+}
+
 }  // namespace turnstile::test
 
 #endif

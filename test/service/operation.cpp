@@ -37,6 +37,7 @@ using turnstile::test::crowd;
 using turnstile::test::event_stream;
 using turnstile::test::http_client;
 using turnstile::test::log_of_failure;
+using turnstile::test::metric;
 using turnstile::test::request_text;
 using turnstile::test::server_process;
 using turnstile::test::site;
@@ -46,16 +47,6 @@ namespace {
 std::string bearer(const std::string& token)
 {
     return "Authorization: Bearer " + token + "\r\n";
-}
-
-/// A number of the metrics.
-long long metric(const site& server, const std::string& name)
-{
-    const std::string text = ask(server, "GET", "/metrics").body;
-    const std::string start = "\nturnstile_" + name + ' ';
-    const std::size_t found = text.find(start);
-    BOOST_TEST_REQUIRE(found != std::string::npos, text);
-    return std::atoll(text.c_str() + found + start.size());
 }
 
 void check_stop(int signal)
@@ -601,7 +592,7 @@ BOOST_AUTO_TEST_CASE(no_answer_is_counted_or_logged_for_a_client_that_has_hung_u
         while (!contains("/semaphore", "\"waiters\":1,"))
             std::this_thread::yield();
     }
-    while (!contains("/metrics", "\nturnstile_withdrawn_total 1\n"))
+    while (metric(address, "withdrawn_total") != 1)
         std::this_thread::yield();
     BOOST_TEST(!contains("/metrics", "{status=\"409\"}"));
     BOOST_TEST(ask(address, "POST", "/semaphore/down", R"({"name":"a"})").status == 409);

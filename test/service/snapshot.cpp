@@ -28,6 +28,7 @@ using turnstile::test::ask;
 using turnstile::test::crowd;
 using turnstile::test::http_answer;
 using turnstile::test::http_client;
+using turnstile::test::metric;
 using turnstile::test::request_text;
 using turnstile::test::server_process;
 using turnstile::test::snapshot_place;
@@ -310,8 +311,7 @@ BOOST_AUTO_TEST_CASE(unit_that_returns_after_the_deletion_of_its_semaphore_is_no
         }
         server.signal(SIGCONT);
         BOOST_TEST(deleter.receive().status == 200);
-        while (ask(server.address(), "GET", "/metrics").body.find("\nturnstile_waiters 0\n") ==
-               std::string::npos)
+        while (metric(server.address(), "waiters") != 0)
             std::this_thread::yield();
         server.kill();
     }
