@@ -152,8 +152,8 @@ public:
         return start_limited(detail::to_time_limit(deadline), std::forward<CompletionToken>(token));
     }
 
-    /// Reads whether the latch is open, and changes nothing. Completion signature `void(error_code, bool)`. If the session
-    /// cannot connect, `errc::unreachable` or a more specific error; otherwise as @ref async_count_down.
+    /// Reads whether the latch is open, and changes nothing. Completion signature `void(error_code, bool)`. If the
+    /// session cannot connect, `errc::unreachable` or a more specific error; otherwise as @ref async_count_down.
     template <boost::asio::completion_token_for<void(error_code, bool)> CompletionToken =
                   boost::asio::deferred_t>
     auto async_try_wait(CompletionToken&& token = {})
