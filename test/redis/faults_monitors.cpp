@@ -287,8 +287,7 @@ BOOST_AUTO_TEST_CASE(a_notified_waiter_crashes_before_its_grant)
             {
                 ++s->readers;
                 s.notify_one(our_signal);
-                proxy.disconnect();
-                co_await until_so([this] { return proxy.refused() > 0; });
+                co_await disconnect_far();
             };
             co_await ours.async_with(body);
             // The second waiter gets the notification.

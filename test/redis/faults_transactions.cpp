@@ -76,13 +76,6 @@ struct transaction_faults_scene : faults_monitor_scene
         co_await until_so([&] { return who() != before; });
     }
 
-    /// Disconnects the far session, and waits until the server knows that.
-    [[nodiscard]] task leave_it_alone()
-    {
-        proxy.disconnect();
-        co_await until_so([this] { return proxy.refused() > 0 && listeners(server) == 1; });
-    }
-
     /// Restarts the server while a transaction waits on a condition. After that, the condition is met.
     void restart_while_it_sleeps()
     {
@@ -186,7 +179,7 @@ BOOST_AUTO_TEST_CASE(disconnected_in_the_turn_of_the_transaction)
     run(
         [this]() -> task
         {
-            co_await while_it_waits([this]() -> task { co_await leave_it_alone(); });
+            co_await while_it_waits([this]() -> task { co_await disconnect_far(); });
             // The server has skipped the transaction, and the client sends it again.
             BOOST_TEST(visits() == "0");
             BOOST_TEST(waiters() == "0");
@@ -230,7 +223,7 @@ BOOST_AUTO_TEST_CASE(cancelled_while_the_server_is_unreachable)
             co_await while_it_waits(
                 [this]() -> task
                 {
-                    co_await leave_it_alone();
+                    co_await disconnect_far();
                     gives_up.emit(asio::cancellation_type::total);
                     co_await until_so([this] { return !outcomes.empty(); });
                     proxy.refuse(false);

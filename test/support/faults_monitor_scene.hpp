@@ -105,6 +105,13 @@ struct faults_monitor_scene : coroutine_scene
         co_await until_so([this, number] { return proxy.swallowed() > 0 && visits() == number; });
     }
 
+    /// Disconnects the far session, and waits until the server knows that: until then it grants the session locks.
+    [[nodiscard]] task disconnect_far()
+    {
+        proxy.disconnect();
+        co_await until_so([this] { return proxy.refused() > 0 && listeners(server) == 1; });
+    }
+
     [[nodiscard]] std::string visits() const
     {
         return server.cli({"HGET", ours.state_key(), "visits"});
