@@ -40,7 +40,6 @@ using turnstile::test::log_of_failure;
 using turnstile::test::metric;
 using turnstile::test::request_text;
 using turnstile::test::server_process;
-using turnstile::test::site;
 
 namespace {
 
