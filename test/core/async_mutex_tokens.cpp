@@ -10,6 +10,7 @@
 #include <boost/asio/any_completion_handler.hpp>
 #include <boost/asio/append.hpp>
 #include <boost/asio/as_tuple.hpp>
+#include <boost/asio/associated_executor.hpp>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/basic_waitable_timer.hpp>
 #include <boost/asio/bind_cancellation_slot.hpp>
@@ -57,6 +58,7 @@
 #include <turnstile/async_mutex.hpp>
 #include <turnstile/stop_token.hpp>
 #include <turnstile/with_lock.hpp>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -534,10 +536,20 @@ BOOST_AUTO_TEST_CASE(a_group_of_operations_with_a_call_back_without_executor)
     using asio::experimental::wait_for_all;
     timer_scene s;
     int completions = 0;
-    const auto in_vector = [](auto operation)
+    // A group passes its operations the default executor of Asio, which is the system executor in Boost 1.88. So the
+    // test has to name an executor there.
+    const auto with_executor = [&](auto operation)
     {
-        std::vector<decltype(operation)> operations;
-        operations.push_back(std::move(operation));
+        if constexpr (std::is_same_v<asio::associated_executor_t<decltype(operation)>,
+                                     asio::system_executor>)
+            return asio::bind_executor(s.context, std::move(operation));
+        else
+            return operation;
+    };
+    const auto in_vector = [&](auto operation)
+    {
+        std::vector<decltype(with_executor(std::move(operation)))> operations;
+        operations.push_back(with_executor(std::move(operation)));
         return operations;
     };
     make_parallel_group(in_vector(s.timer.async_wait(asio::deferred)))
