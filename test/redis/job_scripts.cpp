@@ -164,11 +164,17 @@ BOOST_AUTO_TEST_CASE(a_finish_is_accepted_once)
 
 BOOST_AUTO_TEST_CASE(a_lost_attempt_is_not_finished)
 {
+    // These commands are the first ones after the ends of the leases.
     push("x");
     next("a#1.1");
-    const std::string lost = attempt;
     pass(16s);
-    BOOST_TEST(finish(lost) == "ok", "nobody has ended the attempt before");
+    BOOST_TEST(finish(attempt) == "lost");
+    BOOST_TEST(next("a#1.1") == "job");
+    pass(16s);
+    BOOST_TEST(next("a#1.1", attempt) == "lost");
+    BOOST_TEST(next("a#1.1") == "job");
+    BOOST_TEST(word(attempt, 2) == "3");
+    finish(attempt);
     push("y");
     next("a#1.1");
     const std::string second = attempt;

@@ -200,17 +200,19 @@ void job_judge::end(const executed& script, const std::string& text, double leas
     const std::int64_t limit = number(text, 4);
     job& each = ledger_.jobs.at(id);
     std::string how = lease_end == static_cast<double>(limit) ? "t" : "a";
-    if (text == script.ends)
+    if (lease_end <= static_cast<double>(script.shown))
+    {
+        ++sums_.lost;
+        if (how == "a")
+            check_dropped(script, word(text, 5), after);
+    }
+    else if (text == script.ends)
     {
         how = script.how;
         ends_.emplace(token, how);
     }
-    else if (lease_end > static_cast<double>(script.shown))
-        return violate("the attempt " + text + " was ended before its lease");
     else
-        ++sums_.lost;
-    if (how == "a" && text != script.ends)
-        check_dropped(script, word(text, 5), after);
+        return violate("the attempt " + text + " was ended before its lease");
     if (how == "finish")
     {
         each.is = fate::finished;

@@ -84,11 +84,12 @@ if last and (done and done_flag ~= 'n' or attempt == '') and reason == '' then
 end
 
 -- common.lua and prologue.lua stand here
+-- First, as in the script `end`.
+do_what_is_due()
 local result = 'ok'
 if attempt ~= '' then
   result = end_attempt(attempt, reason == '' and 'finish' or 'b', ARGV[5] == '1', ARGV[6], reason)
 end
-do_what_is_due()
 if result ~= 'ok' then
   serve()
   save()
