@@ -215,8 +215,9 @@ private:
         }
         else if (program_ && !program_->status())
         {
-            // The terminal sends its signals to the program, too, unless the program has its own group.
-            if (signal.ssi_code <= 0 || program_->has_own_group())
+            // The keys of a terminal reach the program, too, unless it has its own group. That the terminal has closed
+            // is known only to the first process of its session.
+            if (signal.ssi_code <= 0 || number == SIGHUP || program_->has_own_group())
                 program_->send(number);
         }
         else

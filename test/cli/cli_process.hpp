@@ -96,6 +96,13 @@ public:
             throw std::runtime_error("no terminal");
     }
 
+    /// Closes the terminal.
+    void hang_up()
+    {
+        ::close(output_);
+        output_ = -1;
+    }
+
     /// Waits for the next line of the output. Returns "end" after the last one, when no process has the output open.
     [[nodiscard]] std::string line()
     {

@@ -259,6 +259,17 @@ BOOST_AUTO_TEST_CASE(a_key_of_the_terminal_is_not_forwarded)
     BOOST_TEST(run.line() == "term");
 }
 
+BOOST_AUTO_TEST_CASE(the_program_learns_that_its_terminal_has_closed)
+{
+    const redis_server server;
+    // The system tells only the first process of the session, which is turnstile here.
+    cli_process run(server.url(), shell("echo started; exec sleep 1000"), terminal::of_the_test);
+    BOOST_TEST(run.line() == "started");
+    run.hang_up();
+    BOOST_TEST(run.exit_status() == -SIGHUP);
+    BOOST_TEST(lock_view(server, "job").owner() == "");
+}
+
 BOOST_AUTO_TEST_CASE(the_program_does_not_outlive_a_killed_turnstile)
 {
     const redis_server server;
