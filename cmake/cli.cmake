@@ -15,6 +15,7 @@ add_executable(turnstile_cli ${sources} $<TARGET_OBJECTS:turnstile_redis>)
 set_target_properties(turnstile_cli PROPERTIES OUTPUT_NAME turnstile RUNTIME_OUTPUT_DIRECTORY
                                                                      ${PROJECT_BINARY_DIR}/cli)
 target_include_directories(turnstile_cli PRIVATE ${PROJECT_SOURCE_DIR}/src)
+target_compile_definitions(turnstile_cli PRIVATE TURNSTILE_VERSION="${PROJECT_VERSION}")
 target_link_libraries(turnstile_cli PRIVATE turnstile CLI11::CLI11 OpenSSL::SSL fmt::fmt)
 if(TARGET turnstile_warnings)
   target_link_libraries(turnstile_cli PRIVATE turnstile_warnings)

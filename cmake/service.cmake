@@ -36,6 +36,7 @@ target_compile_options(turnstile_service PUBLIC $<$<CXX_COMPILER_ID:Clang>:-fno-
 
 add_executable(turnstile-server ${service_dir}/main.cpp)
 target_link_libraries(turnstile-server PRIVATE turnstile_service CLI11::CLI11)
+target_compile_definitions(turnstile-server PRIVATE TURNSTILE_VERSION="${PROJECT_VERSION}")
 
 if(TARGET turnstile_warnings)
   target_link_libraries(turnstile_service PRIVATE turnstile_warnings)

@@ -188,6 +188,7 @@ int start(int argc, char** argv)
 {
     CLI::App app("Locks over Redis for scripts and operators.", "turnstile");
     app.footer(examples);
+    app.set_version_flag("--version", "turnstile " TURNSTILE_VERSION, "Print the version and exit");
     app.require_subcommand(1);
     std::string url;
     app.add_option("--redis", url,
@@ -212,6 +213,10 @@ int start(int argc, char** argv)
         {
             if (to_run.command.empty())
                 throw CLI::RequiredError("-- PROGRAM");
+            if (to_run.object.kind == object_kind::semaphore && to_run.units > to_run.capacity)
+                throw CLI::ValidationError("--units", std::to_string(to_run.units) +
+                                                          " is more than --capacity " +
+                                                          std::to_string(to_run.capacity));
             status = run(settings_for(url), to_run);
         });
 
@@ -239,6 +244,13 @@ int start(int argc, char** argv)
                                                CLI::ExitCodes::ExtrasError);
             });
         app.parse(static_cast<int>(mark - argv), argv);
+    }
+    catch (const CLI::RequiredError& error)
+    {
+        // Something may be missing because what is there is not what was meant, such as a name with a hyphen.
+        const auto unexpected = app.remaining(true);
+        app.exit(unexpected.empty() ? CLI::ParseError(error) : CLI::ExtrasError(unexpected));
+        status = failed;
     }
     catch (const CLI::ParseError& error)
     {

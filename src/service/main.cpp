@@ -78,6 +78,8 @@ int run(int argc, char** argv)
 
     CLI::App app("Semaphores over HTTP: counting, waiting, leased permits.", "turnstile-server");
     app.footer(examples);
+    app.set_version_flag("--version", "turnstile-server " TURNSTILE_VERSION,
+                         "Print the version and exit");
     const auto option = [&](const char* name, const char* variable, auto& value, const char* help)
     {
         auto* const added = app.add_option(name, value, help)->envname(variable);
@@ -144,8 +146,10 @@ int run(int argc, char** argv)
         ->check(
             [](const std::string& host)
             {
-                const bool has_path = host.find_first_of("/?") != std::string::npos;
-                return !has_path && parse_url("http://" + host) ? "" : "must be HOST or HOST:PORT";
+                const bool is_more = host.find_first_of("/?*") != std::string::npos;
+                return !is_more && parse_url("http://" + host)
+                           ? std::string()
+                           : "'" + host + "' is not HOST or HOST:PORT; there are no wildcards";
             });
     option("--notify-ca", "TURNSTILE_NOTIFY_CA", calls.authorities,
            "File with the authorities (PEM) to trust for https receivers; default: the system's")

@@ -16,6 +16,7 @@
 #include <boost/asio/write.hpp>
 #include <boost/beast/core/basic_stream.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
+#include <boost/beast/core/string.hpp>
 #include <boost/beast/http/empty_body.hpp>
 #include <boost/beast/http/parser.hpp>
 #include <boost/beast/http/read.hpp>
@@ -60,10 +61,12 @@ bool is_port(std::string_view text)
 std::optional<notify_target> parse_url(std::string_view url)
 {
     notify_target target;
-    target.tls = url.starts_with("https://");
+    const auto begins_with = [&](std::string_view scheme)
+    { return boost::beast::iequals(url.substr(0, scheme.size()), scheme); };
+    target.tls = begins_with("https://");
     const std::string_view scheme = target.tls ? "https://" : "http://";
     // Other characters could end the request line and begin a header.
-    if (!url.starts_with(scheme) ||
+    if (!begins_with(scheme) ||
         std::ranges::any_of(url, [](char c) { return c <= ' ' || c > '~'; }))
         return std::nullopt;
     url.remove_prefix(scheme.size());

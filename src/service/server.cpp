@@ -34,6 +34,7 @@
 #include <poll.h>
 #include <sstream>
 #include <stdexcept>
+#include <string>
 #include <sys/socket.h>
 #include <type_traits>
 #include <utility>
@@ -260,9 +261,13 @@ private:
     awaitable<void> refuse(const header_type& message, const error_code& error)
     {
         if (error == http::error::body_limit)
-            co_await refuse(message, 413, error.message());
+            co_await refuse(message, 413,
+                            "the body must have at most " +
+                                std::to_string(owner_.settings_.max_body) + " bytes");
         else if (error == http::error::header_limit)
-            co_await refuse(message, 431, error.message());
+            co_await refuse(message, 431,
+                            "the head must have at most " +
+                                std::to_string(owner_.settings_.max_header) + " bytes");
         else if (error.category() == make_error_code(http::error::need_more).category())
             co_await refuse(message, 400, error.message());
     }

@@ -182,7 +182,8 @@ void service::check_role(const request& message, role needed) const
     const role client = role_of(message);
     if (client >= needed)
         return;
-    refusal refused{plain(client == role::nobody ? 401 : 403, "the token does not permit this")};
+    refusal refused{client == role::nobody ? plain(401, "a valid bearer token is needed")
+                                           : plain(403, "the token does not permit this")};
     refused.answer.headers = "WWW-Authenticate: Bearer\r\n";
     throw refused;
 }

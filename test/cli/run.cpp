@@ -562,6 +562,11 @@ BOOST_AUTO_TEST_CASE(wrong_options_are_refused_with_the_rule)
                    "--token: '" + wrong + "' is not a whole number from 1 to 9223372036854775807");
     BOOST_TEST(refusal({"run", "job", "--units", "2", "--", "true"}) ==
                "--units requires --capacity");
+    BOOST_TEST(refusal({"run", "job", "--capacity", "2", "--units", "3", "--", "true"}) ==
+               "--units: 3 is more than --capacity 2");
+    BOOST_TEST(refusal({"run", "-x", "--", "true"}) ==
+               "The following argument was not expected: -x");
+    BOOST_TEST(refusal({"bogus"}) == "The following argument was not expected: bogus");
     BOOST_TEST(refusal({"run", "job", "--shared", "--capacity", "2", "--", "true"}) ==
                "--shared excludes --capacity");
     BOOST_TEST(refusal({"run", "job", "--exclusive", "--capacity", "2", "--", "true"}) ==
@@ -579,6 +584,14 @@ BOOST_AUTO_TEST_CASE(wrong_options_are_refused_with_the_rule)
     BOOST_TEST(refusal({"show", "job", "--redis", "http://h"}).find("redis://") !=
                std::string::npos);
     BOOST_TEST(refusal({"show", "job", "--redis", ""}) == "--redis: must not be empty");
+}
+
+BOOST_AUTO_TEST_CASE(the_version_is_printed)
+{
+    const redis_server server;
+    const cli_result run(server.url(), {"--version"});
+    BOOST_TEST(run.status == 0);
+    BOOST_TEST(run.output.starts_with("turnstile 0."), run.output);
 }
 
 BOOST_AUTO_TEST_CASE(a_server_that_refuses_the_password_is_an_error)

@@ -98,6 +98,7 @@ BOOST_AUTO_TEST_CASE(a_token_permits_what_its_role_needs)
     };
     const std::string name = R"({"name":"a","value":1})";
 
+    BOOST_TEST(ask(server.address(), "GET", "/semaphore").body == "a valid bearer token is needed");
     BOOST_TEST(status("POST", "/semaphore", name, "") == 401);
     BOOST_TEST(status("POST", "/semaphore", name, bearer("wrong")) == 401);
     BOOST_TEST(status("POST", "/semaphore", name, bearer("admi")) == 401);
