@@ -138,11 +138,11 @@ public:
         case errc::over_release:
             return "more was released, or has arrived, than was missing";
         case errc::empty_guard:
-            return "the operation needs a guard that owns its lock";
+            return "the operation needs a guard, permit or job that is still held";
         case errc::wrong_object:
             return "the guard or permit belongs to another object";
         case errc::lost:
-            return "the lock was lost while it was held";
+            return "the lock, permit or job was lost while it was held";
         case errc::no_participants:
             return "every participant has left the barrier";
         case errc::duplicate:
