@@ -176,16 +176,19 @@ BOOST_AUTO_TEST_CASE(a_grant_is_above_the_fence_that_its_client_has_seen)
     BOOST_TEST(fence_of(acquire("b#1.1", 1, "queue", 0, start + 9'000)) == start + 9'001);
 }
 
-BOOST_AUTO_TEST_CASE(the_longest_claim_counts)
+BOOST_AUTO_TEST_CASE(the_claim_of_a_waiter_counts_until_nobody_waits)
 {
     acquire("a#1.1", 1);
-    claim = "1000";
-    BOOST_TEST(acquire("b#1.1", 1)[3] == std::to_string(start + 4'000'000));
-    release("b#1.1", fence_of(acquire("b#1.1", 1)));
     claim = "8000";
-    BOOST_TEST(acquire("b#1.2", 1)[3] == std::to_string(start + 8'000'000));
-    claim = "4000";
-    BOOST_TEST(acquire("c#1.1", 1)[3] == std::to_string(start + 8'000'000));
+    BOOST_TEST(acquire("b#1.1", 1)[3] == std::to_string(start + 8'000'000));
+    claim = "1000";
+    const words third = acquire("c#1.1", 1);
+    BOOST_TEST(third[3] == std::to_string(start + 1'000'000));
+    claim = "8000";
+    BOOST_TEST(acquire("d#1.1", 1)[0] == "queued");
+    claim = "1000";
+    release("c#1.1", fence_of(third));
+    BOOST_TEST(acquire("d#1.1", 1)[3] == std::to_string(start + 8'000'000));
 }
 
 // This includes keys that are created later than the others.

@@ -365,6 +365,40 @@ BOOST_AUTO_TEST_CASE(the_longest_requested_claim_counts)
     BOOST_TEST(left() == 4'000'000);
 }
 
+BOOST_AUTO_TEST_CASE(the_claim_of_a_waiter_counts_until_nobody_waits)
+{
+    claim = "4000";
+    release("a#1.1", fence_of(acquire("a#1.1")));
+    claim = "1000";
+    acquire("b#1.1");
+    BOOST_TEST(left() == 1'000'000);
+    claim = "4000";
+    acquire("c#1.1");
+    claim = "1000";
+    acquire("d#1.1");
+    cancel("c#1.1");
+    release("b#1.1", fence());
+    BOOST_TEST(owner() == "d#1.1");
+    BOOST_TEST(left() == 4'000'000);
+    acquire("e#1.1");
+    release("d#1.1", fence());
+    BOOST_TEST(owner() == "e#1.1");
+    BOOST_TEST(left() == 1'000'000);
+}
+
+BOOST_AUTO_TEST_CASE(the_claim_of_a_waiter_on_a_condition_counts)
+{
+    claim = "4000";
+    acquire("a#1.1");
+    commit("a#1.1", fence(), "a#1.2");
+    claim = "1000";
+    acquire("b#1.1");
+    notify();
+    release("b#1.1", fence());
+    BOOST_TEST(owner() == "a#1.2");
+    BOOST_TEST(left() == 4'000'000);
+}
+
 BOOST_AUTO_TEST_CASE(a_renewal_with_a_shorter_lease_does_not_shorten_the_present_one)
 {
     acquire("a#1.1");

@@ -41,7 +41,7 @@ local function use_pending(s)
 end
 
 -- Reads a lock; returns nil and the reason if it cannot use the keys. A script passes the time and the field `state` if
--- it has read them already. Every grant starts with the longest claim lease that any client of the lock has requested.
+-- it has read them already. A grant starts with the longest claim lease that its script or a waiter has requested.
 -- If the state may be outdated, its holder is in doubt until the grace ends (a question mark, and the holder if there
 -- was one), because another client may hold the lock.
 local function open(key, claim, time, packed)
@@ -57,7 +57,7 @@ local function open(key, claim, time, packed)
     '^2 (%S+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%S+) (%d+)')
   if not holder and string.sub(packed, 1, 2) ~= '2 ' then return nil, 'foreign' end
   local now, lease, in_doubt, grace = read_time(wall, ahead, clock, claim)
-  if longest + 0 > lease + 0 then lease = longest end
+  if longest + 0 > lease + 0 and (waiting > 0 or string.find(flags, 'c', 1, true)) then lease = longest end
   local s = {key = key, queue = key .. '{queue}', done = key .. '{done}', waiting = waiting, fresh = fresh,
     holder = holder == '-' and '' or holder, fence = fence, deadline = deadline, now = now, stamp = format('%d', now),
     expiry = expiry + 0, claim = lease, ticket = newest, reclaimed = string.find(flags, 'r', 1, true),

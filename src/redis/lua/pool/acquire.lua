@@ -23,8 +23,7 @@ local held, fence, clock, rest, outside, expiry, claim, skew, capacity, origin =
   type(packed) == 'string' and packed or '',
   '^2 (%d+) (%d+) %d+ (%d+) ((%d+) (%d+) (%d+) (%d+) 0 %- (%d+) (%-?%d+) .*)$')
 local now = wall + (skew or 0)
-if held and capacity == ARGV[8] and (ARGV[4] == '0' or ARGV[9] ~= '-1') and
-  (claim == ARGV[6] or claim + 0 >= (tonumber(ARGV[6]) or 1 / 0) and expiry + 0 >= now + claim * 1000) and
+if held and capacity == ARGV[8] and (ARGV[4] == '0' or ARGV[9] ~= '-1') and claim == ARGV[6] and
   clock + 0 <= now and fence + 0 < now and ARGV[10] + 0 < now and expiry + 0 >= now + (lease + ARGV[7] / 2) * 1000 then
   held, capacity = held + 0, capacity + 0
   local special, holders = 2 ^ 30, key .. '{holders}'

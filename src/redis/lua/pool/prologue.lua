@@ -86,7 +86,8 @@ local function open(key, wall, claim, capacity, outside, packed)
     redis.call('PEXPIRE', s.permits, 0)
   end
   local now, lease, over = read_time(wall, s.skew, clock, claim)
-  s.now, s.skew, s.claim, s.grace = now, now - wall, math.max(lease, longest), grace ~= '0' and grace + 0 or nil
+  s.now, s.skew, s.grace = now, now - wall, grace ~= '0' and grace + 0 or nil
+  s.claim = s.head and math.max(lease, longest) or lease + 0
   -- An automatic event has no grace, because nobody holds its units.
   if over and s.capacity ~= event_capacity then s.grace = over end
   if s.grace and s.grace <= s.now then s.grace = nil end
