@@ -40,7 +40,7 @@ BOOST_AUTO_TEST_CASE(a_list_of_words_is_written_as_by_boost_redis)
         "key", "-15", std::string(95, 'a'), std::string(300, 'b'), "", std::string("a\0b\r\nc", 6),
         "7",   "last"};
     BOOST_TEST(words.size() == expected.size());
-    BOOST_TEST((words.texts() == expected));
+    BOOST_TEST((turnstile::test::texts_of(words) == expected));
     std::string written;
     std::string wanted;
     boost_redis_to_bulk(written,

@@ -5,7 +5,6 @@
 #ifndef TURNSTILE_DETAIL_CONDITION_REQUESTS_HPP
 #define TURNSTILE_DETAIL_CONDITION_REQUESTS_HPP
 
-#include <boost/asio/any_io_executor.hpp>
 #include <boost/throw_exception.hpp>
 #include <condition_variable>
 #include <cstdint>

@@ -27,7 +27,6 @@ class event_state : public wait_queue<Synchronization>
 {
     using queue = wait_queue<Synchronization>;
     using queue::engine_bits;
-    using queue::parked_;
     using queue::word_;
 
     static constexpr std::uint64_t is_set_bit = 1 << 4;
@@ -89,7 +88,6 @@ template <class Synchronization>
 class latch_state : public wait_queue<Synchronization>
 {
     using queue = wait_queue<Synchronization>;
-    using queue::parked_;
     using queue::word_;
 
     static constexpr unsigned count_shift = 4;

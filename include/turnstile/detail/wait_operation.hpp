@@ -5,7 +5,6 @@
 #ifndef TURNSTILE_DETAIL_WAIT_OPERATION_HPP
 #define TURNSTILE_DETAIL_WAIT_OPERATION_HPP
 
-#include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/associated_allocator.hpp>
 #include <boost/asio/associated_cancellation_slot.hpp>
 #include <boost/asio/associated_executor.hpp>

@@ -28,7 +28,7 @@ using server_time = std::int64_t;
 class clock_bound
 {
 public:
-    /// The default drift: the slower clock loses at most one part in this many.
+    /// The drift of ordinary clocks: the slower one loses at most one part in this many. A session has its own setting.
     static constexpr std::int64_t usual_drift = 1000;
 
     clock_bound() = default;

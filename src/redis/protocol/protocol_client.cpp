@@ -177,7 +177,7 @@ bool protocol_client::cancel(local_time now, attempt_id id)
     attempt& it = find_by_bearer(id)->second;
     // The answer to the release shows whether the units are taken. If not, the attempt then ends.
     if (it.wants.takes && it.current == phase::releasing)
-        it.ending.how = release_kind::unawaited;
+        it.ending.is_awaited = false;
     if (it.current == phase::releasing || it.transaction.unwanted)
         return false;
     if (it.may_be_done)
@@ -205,6 +205,14 @@ bool protocol_client::cancel(local_time now, attempt_id id)
     it.transaction.unwanted = may_be_done;
     withdraw(it);
     return !may_be_done;
+}
+
+/// Reports a failure of an attempt that the server may know, and lets the server forget it.
+void protocol_client::fail_and_withdraw(attempt& it, attempt_failure reason, std::string_view text)
+{
+    report_failure(it, reason, text);
+    it.ending.has_failed = true;
+    withdraw(it);
 }
 
 /// Lets the server forget an attempt.
@@ -246,7 +254,7 @@ attempt_id protocol_client::release(local_time now, attempt_id id, commit_reques
     timers_.set(timer::renewal, it.id, it.renewal_at, never);
     retries_.set(repetition::attempt, it.id, it.retry_at, never);
     it.current = phase::releasing;
-    it.ending.how = release_kind::awaited;
+    it.ending.is_awaited = true;
     it.ending.has_failed = has_failed;
     it.server = server_;
     const attempt_id follower = it.ending.follower;

@@ -226,6 +226,7 @@ private:
     void erase_lock(std::map<lock_id, lock_state>::iterator lock);
     void end_with(attempt& it, attempt_failure reason, std::string_view text = {});
     void report_failure(const attempt& it, attempt_failure reason, std::string_view text);
+    void fail_and_withdraw(attempt& it, attempt_failure reason, std::string_view text);
     void withdraw(attempt& it);
     void proceed(attempt& it);
     void dequeue(attempt& it);

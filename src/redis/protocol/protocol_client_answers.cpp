@@ -225,7 +225,7 @@ void protocol_client::on_release(attempt& it, const script_answer& answer)
     // waiters.
     if (answer.status != status::released)
         resync_waiters(it.lock);
-    const bool is_awaited = it.ending.how == release_kind::awaited;
+    const bool is_awaited = it.ending.is_awaited;
     it.may_be_done = false;
     if (it.wants.takes)
     {
@@ -281,9 +281,7 @@ void protocol_client::on_renew(attempt& it, script_answer& answer)
     if (const auto why = unusable(answer.status))
     {
         // The server has granted the lock. Perhaps the keys of the lock are in order, and only its state is not.
-        report_failure(it, *why, {});
-        it.ending.has_failed = true;
-        return withdraw(it);
+        return fail_and_withdraw(it, *why, {});
     }
     const lock_id lock = it.lock;
     rejoin(it);

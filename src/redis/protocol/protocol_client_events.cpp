@@ -257,9 +257,8 @@ void protocol_client::fire(timer what, std::uint64_t id)
     if (it.current == phase::held)
         return lose(it, loss_reason::expired);
     // The server did not answer the release before the lease ended.
-    if (it.ending.how == release_kind::awaited)
+    if (std::exchange(it.ending.is_awaited, false))
     {
-        it.ending.how = release_kind::unawaited;
         actions_.emplace_back(
             released{it.bearer,
                      it.ending.has_failed ? release_result::released : release_result::unknown,

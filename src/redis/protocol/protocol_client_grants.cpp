@@ -125,7 +125,7 @@ void protocol_client::enter(attempt& it, grant_report given, local_time expires,
     {
         it.units.outside = it.wants.units;
         it.current = phase::releasing;
-        it.ending.how = release_kind::awaited;
+        it.ending.is_awaited = true;
         return proceed(it);
     }
     it.current = phase::held;

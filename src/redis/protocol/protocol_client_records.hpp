@@ -84,15 +84,6 @@ struct protocol_client_records
         spurious,
     };
 
-    /// How an attempt releases its lock.
-    enum class release_kind
-    {
-        /// The caller does not wait for the result. A take was cancelled, so the client does not repeat it.
-        unawaited,
-        /// The caller waits for the result.
-        awaited,
-    };
-
     /// The wait of an attempt on a condition, before the attempt waits for the lock.
     struct condition_wait
     {
@@ -142,7 +133,8 @@ struct protocol_client_records
 
     struct release_state
     {
-        release_kind how = release_kind::unawaited;
+        // Whether the caller waits for the result.
+        bool is_awaited = false;
         // Whether the critical section failed. The server then passes the notification that led to it to another
         // waiter.
         bool has_failed = false;

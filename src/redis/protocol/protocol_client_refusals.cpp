@@ -124,10 +124,8 @@ void protocol_client::fail_waiters(lock_state& lock, std::string_view text)
     {
         attempt& each = attempts_.at(lock.waiters.begin()->second.begin()->second);
         each.may_be_done = waits_as_transaction(each);
-        report_failure(each, each.may_be_done ? attempt_failure::unknown : attempt_failure::refused,
-                       text);
-        each.ending.has_failed = true;
-        withdraw(each);
+        fail_and_withdraw(
+            each, each.may_be_done ? attempt_failure::unknown : attempt_failure::refused, text);
     }
 }
 
@@ -194,17 +192,18 @@ std::vector<std::string> protocol_client::keys_of_command(std::uint64_t number) 
     std::vector<std::string> result;
     if (const unanswered_command* const found = unanswered_.find(number))
         for (const lock_id id : locks_of(*found))
-            result.push_back(locks_.at(id).all_keys.texts()[0]);
+            result.push_back(locks_.at(id).keys[0]);
     return result;
 }
 
 /// The keys of a lock, for logs.
 std::string protocol_client::keys_of(lock_id id) const
 {
-    std::string result;
-    for (const std::string& key : locks_.at(id).all_keys.texts())
-        result += (result.empty() ? "" : ", ") + key;
-    return result;
+    const lock_state& lock = locks_.at(id);
+    std::string result = lock.keys[0];
+    for (std::size_t i = 1; i != lock.keys.size(); ++i)
+        result += ", " + lock.keys[i];
+    return lock.options.state.empty() ? result : result + ", " + lock.options.state;
 }
 
 void protocol_client::on_refused(attempt& it, operation op, std::string_view text)
@@ -228,11 +227,7 @@ void protocol_client::on_refused(attempt& it, operation op, std::string_view tex
             (it.current == phase::confirming &&
              (op == operation::fetch || op == operation::renew)) ||
             (it.current == phase::queued && op == operation::requeue))
-        {
-            report_failure(it, reason, text);
-            it.ending.has_failed = true;
-            return withdraw(it);
-        }
+            return fail_and_withdraw(it, reason, text);
         if (it.may_be_done && it.current < phase::held)
             return end_with(it, reason, text);
         if (it.current == phase::joining || (op == operation::resync && it.current < phase::held))
@@ -272,7 +267,7 @@ void protocol_client::on_refused_release(attempt& it, operation op, bool failed_
     if (it.wants.takes)
         return end_with(it, reason, text);
     const auto result = may_be_done ? release_result::unknown : release_result::refused;
-    if (std::exchange(it.ending.how, release_kind::unawaited) == release_kind::awaited)
+    if (std::exchange(it.ending.is_awaited, false))
         actions_.emplace_back(released{it.bearer, result, std::string(text), keys_of(it.lock)});
     if (op != operation::commit)
         return end_attempt(it.id);

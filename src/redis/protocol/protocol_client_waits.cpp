@@ -92,9 +92,7 @@ void protocol_client::withdraw_follower(attempt_id follower, std::string_view te
     it.wait.leader = 0;
     if (it.current == phase::cancelling)
         return proceed(it);
-    report_failure(it, attempt_failure::unknown, text);
-    it.ending.has_failed = true;
-    withdraw(it);
+    fail_and_withdraw(it, attempt_failure::unknown, text);
 }
 
 void protocol_client::on_requeue(attempt& it, const script_answer& answer)

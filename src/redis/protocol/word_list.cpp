@@ -41,21 +41,4 @@ void word_list::append_number(long long number)
     append(std::string_view(digits.data(), end));
 }
 
-std::vector<std::string> word_list::texts() const
-{
-    std::vector<std::string> result;
-    result.reserve(size_);
-    std::string_view rest = text_;
-    while (!rest.empty())
-    {
-        std::size_t size = 0;
-        const char* const digits_end =
-            std::from_chars(rest.data() + 1, rest.data() + rest.size(), size).ptr;
-        rest.remove_prefix(static_cast<std::size_t>(digits_end - rest.data()) + line_end.size());
-        result.emplace_back(rest.substr(0, size));
-        rest.remove_prefix(size + line_end.size());
-    }
-    return result;
-}
-
 }  // namespace turnstile::redis::detail

@@ -9,7 +9,6 @@
 #include <cstddef>
 #include <string>
 #include <string_view>
-#include <vector>
 
 namespace turnstile::redis::detail {
 
@@ -43,11 +42,6 @@ public:
 
     /// The words as they are sent.
     [[nodiscard]] const std::string& encoded() const noexcept { return text_; }
-
-    /// The words as texts.
-    [[nodiscard]] std::vector<std::string> texts() const;
-
-    friend bool operator==(const word_list&, const word_list&) = default;
 
 private:
     void append(std::string_view word);

@@ -331,15 +331,9 @@ void session_engine::forget_lock(lock_handle& lock)
         return;
     for (const attempt_id id : std::set(lock.attempts))
     {
-        const auto found = waiting_.find(id);
         // The end of one operation may end another one.
-        if (found == waiting_.end())
-            continue;
-        const auto operation = found->second;
-        if (operation->condition)
+        if (const auto operation = waiting(id))
             withdraw(operation, boost::asio::error::operation_aborted);
-        else
-            cancel(operation);
     }
     client_.close_lock(lock.id);
 }
@@ -435,6 +429,13 @@ session_metrics session_engine::metrics() const
 }
 
 // --- endings ------------------------------------------------------------------------------------
+
+/// The operation that waits with this attempt; null if it has ended.
+std::shared_ptr<lock_operation> session_engine::waiting(attempt_id id) const
+{
+    const auto found = waiting_.find(id);
+    return found == waiting_.end() ? nullptr : found->second;
+}
 
 void session_engine::finish(const std::shared_ptr<lock_operation>& operation, error_code error,
                             grant result)

@@ -205,6 +205,7 @@ private:
     void set_limit(const std::shared_ptr<lock_operation>& operation, std::chrono::nanoseconds span);
     void withdraw(const std::shared_ptr<lock_operation>& operation, error_code error);
     void fail_after_connect_error();
+    [[nodiscard]] std::shared_ptr<lock_operation> waiting(attempt_id id) const;
     void finish(const std::shared_ptr<lock_operation>& operation, error_code error, grant result);
     void finish_all(error_code error);
     void finish_shrinking(attempt_id attempt, std::uint64_t changes, error_code error);

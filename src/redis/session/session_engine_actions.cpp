@@ -174,8 +174,7 @@ void session_engine::perform(command& what)
 
 void session_engine::perform(granted& what)
 {
-    const auto found = waiting_.find(what.attempt);
-    const std::shared_ptr<lock_operation> operation = found->second;
+    const auto operation = waiting(what.attempt);
     const std::shared_ptr<held_lock>& base = operation->base;
     if (operation->base_is_lost())
     {
@@ -213,17 +212,16 @@ void session_engine::perform(const failed& what)
     report(code, what.keys, what.text);
     const bool is_withdrawn =
         what.reason == attempt_failure::busy || what.reason == attempt_failure::cancelled;
-    if (const auto found = waiting_.find(what.attempt); found != waiting_.end())
-        finish(std::shared_ptr(found->second),
-               is_withdrawn ? found->second->withdrawal_error : code, grant());
+    if (const auto operation = waiting(what.attempt))
+        finish(operation, is_withdrawn ? operation->withdrawal_error : code, grant());
 }
 
 void session_engine::perform(const lost& what)
 {
     finish_shrinking(what.attempt, all_changes, turnstile::errc::lost);
     // The lock was lost while its grant still waited for replicas.
-    if (const auto found = waiting_.find(what.attempt); found != waiting_.end())
-        return finish(std::shared_ptr(found->second), why_undelivered(*found->second), grant());
+    if (const auto operation = waiting(what.attempt))
+        return finish(operation, why_undelivered(*operation), grant());
     const auto found = held_.find(what.attempt);
     if (found == held_.end())
         return;
@@ -282,16 +280,15 @@ void session_engine::perform(const released& what)
 
 void session_engine::perform(const taken& what)
 {
-    if (const auto found = waiting_.find(what.attempt); found != waiting_.end())
-        finish(std::shared_ptr(found->second), {}, grant());
+    if (const auto operation = waiting(what.attempt))
+        finish(operation, {}, grant());
 }
 
 void session_engine::perform(const transacted& what)
 {
-    const auto found = waiting_.find(what.attempt);
-    if (found == waiting_.end())
+    const auto operation = waiting(what.attempt);
+    if (!operation)
         return;
-    const std::shared_ptr<lock_operation> operation = found->second;
     operation->proposed->executed = what.executed;
     finish(operation, {}, grant());
 }

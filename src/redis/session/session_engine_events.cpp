@@ -346,10 +346,9 @@ bool session_engine::server_knows(attempt_id id, std::string_view run_id) const
 
 void session_engine::acknowledged(attempt_id id)
 {
-    const auto found = waiting_.find(id);
-    if (found == waiting_.end())
+    const auto operation = waiting(id);
+    if (!operation)
         return;
-    const std::shared_ptr<lock_operation> operation = found->second;
     if (operation->base_is_lost())
         return withdraw(operation, why_undelivered(*operation));
     finish(operation, operation->outcome, grant(std::move(operation->granted)));
@@ -359,8 +358,8 @@ void session_engine::unacknowledged(attempt_id id, std::string_view why)
 {
     log_failure("the server cannot report what its replicas have acknowledged: " +
                 std::string(why));
-    if (const auto found = waiting_.find(id); found != waiting_.end())
-        withdraw(std::shared_ptr(found->second), why_undelivered(*found->second));
+    if (const auto operation = waiting(id))
+        withdraw(operation, why_undelivered(*operation));
 }
 
 }  // namespace turnstile::redis::detail
