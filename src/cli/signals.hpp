@@ -29,7 +29,7 @@ public:
     signals(const boost::asio::any_io_executor& executor,
             std::function<void(const signalfd_siginfo&)> received);
 
-    /// The settings before.
+    /// The settings of this process before the construction.
     [[nodiscard]] const signal_settings& former() const noexcept { return former_; }
 
 private:

@@ -28,8 +28,8 @@ namespace turnstile::service {
 struct stored_state
 {
     std::string_view name;
-    /// The value, including units that were granted to waiters whose requests were not answered yet. Nothing if the
-    /// semaphore was removed, together with its permits.
+    /// The value, including units that were granted to waiters whose requests were not answered yet. Empty if the
+    /// semaphore and its permits were removed.
     std::optional<std::int64_t> value;
     /// The id of the permit that was granted, renewed or ended; empty if none was.
     std::string_view permit;

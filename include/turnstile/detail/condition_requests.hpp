@@ -159,7 +159,8 @@ public:
         // been destroyed, but the handler has an executor.
         const Request request = request_;
         const Limit limit = limit_;
-        // An executor without a context has no timer. Then the executor of the mutex runs it.
+        // A timer needs an executor with a context. Without one, the wait and its timer run on the
+        // executor of the mutex.
         if constexpr (Limit::template accepts<std::decay_t<decltype(self.get_executor())>>::value)
         {
             initiate_wait(self.get_executor())(std::move(self), request, limit);

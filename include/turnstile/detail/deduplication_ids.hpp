@@ -54,7 +54,7 @@ public:
         return std::nullopt;
     }
 
-    /// Frees at most 64 ids of jobs that have ended whose windows are over, so that no call takes long.
+    /// Forgets at most 64 ids whose job and window have ended, so that no call takes long.
     void forget_ended(time_point now)
     {
         for (int left = 64; left > 0 && !ended_.empty() && ended_.begin()->first <= now; --left)

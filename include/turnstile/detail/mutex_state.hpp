@@ -243,7 +243,8 @@ public:
             w.result = outcome::aborted;
             w.stage = waiter_stage::ended;
             w.value = is_destroyed ? 0 : grant;
-            w.has_reference = is_destroyed;  // the reference that the guard had
+            // The guard's grant became a reference in orphan(); the waiter takes it over.
+            w.has_reference = is_destroyed;
             queue::unlock_queue(is_destroyed ? word & ~by_guard : word);
             return true;
         }

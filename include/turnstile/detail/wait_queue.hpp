@@ -283,7 +283,8 @@ protected:
     }
 
     /// Grants what an attempt requests if that is possible now: changes the state, and stores the
-    /// grant in the attempt. No waiter in parked_ is before the attempt. The queue lock is held.
+    /// grant in the attempt. The caller ensures that no parked waiter precedes the attempt. The queue
+    /// lock is held.
     virtual bool admit(std::uint64_t& word, attempt_base& attempt) noexcept = 0;
 
     /// Whether a request can never be granted; then stores the result of the attempt. The queue lock
@@ -399,8 +400,8 @@ protected:
         }
     }
 
-    /// Gives the waiter a reference to the state until its delivery begins. A granted lock needs none:
-    /// orphan() turns it into a reference. The queue lock is held.
+    /// Gives the waiter a reference to the state until its delivery begins. A granted lock needs none,
+    /// because orphan() counts live grants as references. The queue lock is held.
     void refer(waiter& w) noexcept
     {
         BOOST_ASSERT((word_.peek() & queue_locked) != 0);

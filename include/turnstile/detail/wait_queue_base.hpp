@@ -61,8 +61,8 @@ struct context_link
     gate posting{};
 };
 
-/// The waiters that a thread has still to post, and the states that it then deletes. All modules of a program share the
-/// objects, even if they are compiled with hidden symbols.
+/// What a thread still has to do in its outermost post_all(): waiters to post, then states to delete. All modules of a
+/// program share the objects, even if they are compiled with hidden symbols.
 struct BOOST_SYMBOL_VISIBLE posting_in_progress
 {
     waiter_chain* waiters = nullptr;

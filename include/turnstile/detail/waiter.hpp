@@ -18,7 +18,7 @@ struct context_link;
 struct condition_core;
 class canceller;
 
-/// How an attempt ended; valid once it has ended. One byte, since every waiter stores it; error codes are made from it.
+/// How an attempt ended. One byte, since every waiter stores it; error codes are made from it.
 enum class outcome : std::uint8_t
 {
     granted,
@@ -70,6 +70,7 @@ enum class outcome : std::uint8_t
 /// How far a waiter has come. Changes under the queue lock.
 enum class waiter_stage : std::uint8_t
 {
+    /// Not parked yet.
     starting,
     /// Withdrawn before it was parked. It can still be granted at once, but does not wait.
     withdrawn_early,
@@ -88,7 +89,8 @@ struct attempt_base
 {
     /// Before the grant, the units or the mode that the attempt requests; afterwards its grant.
     std::uint64_t value = 0;
-    /// Initially `granted`, so that a try that succeeds need not write it.
+    /// Meaningful once the attempt has ended, or is pinned. Initialized to `granted`, so that a successful try need not
+    /// write it.
     outcome result = outcome::granted;
 };
 

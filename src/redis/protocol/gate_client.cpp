@@ -324,7 +324,7 @@ void gate_client::answered(local_time now, std::uint64_t number, std::string_vie
         on_call(it, *answer, sent->sent_at);
 }
 
-/// Returns the waiters that had begun when the command for all waiters was sent, which has no answer outstanding now.
+/// Called when the command for all waiters was answered or refused. Returns the waiters that began before it was sent.
 std::vector<gate_request_id> gate_client::take_asked(gate_state& gate)
 {
     const auto last = gate.asking.upper_bound(std::exchange(gate.asked, 0));
@@ -395,7 +395,7 @@ void gate_client::on_meet(request& it, const gate_answer& answer, local_time sen
     const gate_options& options = gates_.at(it.gate).options;
     if (answer.result != gate_result::closed)
     {
-        // During a withdrawal, its answer counts, unless the round is complete.
+        // During a withdrawal, only the answer to the withdrawal counts, unless the round is complete.
         if (it.current == phase::withdrawing && answer.result != gate_result::open)
             return;
         gates_.at(it.gate).calls.end(it.call);

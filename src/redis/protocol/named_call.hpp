@@ -41,7 +41,8 @@ public:
         answered_.pop_back();
     }
 
-    /// The call has ended. If the server has not @p executed it, the server remembers the earlier call instead.
+    /// Ends a call. A later call then names, as forgettable, this call; or, if the server has not @p executed it, the
+    /// earlier call that this one named.
     void end(named_call& call, bool executed = true)
     {
         // The server may still receive a copy of a repeated call.

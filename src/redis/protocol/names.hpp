@@ -28,7 +28,7 @@ using lock_keys = std::vector<std::string>;
 /// The form of a name in keys: without braces, white space and control characters.
 [[nodiscard]] std::string encode(std::string_view name);
 
-/// The key of a mutex. All keys of an object share one of 64 hash tags, and so one slot of a cluster.
+/// The key of a mutex. All keys of an object share one of 64 hash tags, and so one cluster slot.
 [[nodiscard]] lock_keys mutex_keys(std::string_view prefix, std::string_view name);
 
 /// The keys of a monitor, which also share a hash tag: the lock and its state.
@@ -46,7 +46,7 @@ using lock_keys = std::vector<std::string>;
 /// The declared key of a job queue.
 [[nodiscard]] std::string job_queue_key(std::string_view prefix, std::string_view name);
 
-/// The key of a directory's index. The keys of its pools begin with it, so all lie in one slot.
+/// The key of a directory's index. The keys of its pools begin with it, so all lie in one cluster slot.
 [[nodiscard]] std::string directory_key(std::string_view prefix, std::string_view name);
 
 /// The key of a pool of a directory.

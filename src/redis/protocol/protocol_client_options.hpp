@@ -39,7 +39,8 @@ struct lease_options
     std::chrono::milliseconds lease{15000};
     /// The claim lease, with which each grant starts. It is not longer than the lease.
     std::chrono::milliseconds claim{4000};
-    /// The time for which the server remembers an unused lock; at least the lease and `shortest_idle_time`.
+    /// The time for which the server remembers an unused lock. The client raises it to the lease and to
+    /// `shortest_idle_time` if it is shorter.
     std::chrono::milliseconds idle{60000};
     /// Whether the client renews the lease for as long as the lock is held.
     bool renew = true;
@@ -75,7 +76,7 @@ struct client_options
     double renew_fraction = 1.0 / 3;
     /// For this time after its start or takeover, a server grants no lock that it may have forgotten.
     std::chrono::microseconds grace{0};
-    /// The slower one of the clocks of client and server loses at most one part in `drift`; at least 2.
+    /// The speeds of the clocks of client and server differ by at most 1/`drift` of the faster one's. At least 2.
     std::int64_t drift = clock_bound::usual_drift;
 };
 

@@ -143,8 +143,8 @@ public:
     /// For a monitor, the state that arrived with the grant.
     const field_map state;
     /// Whether the destructor of a guard ends the critical section well. If no handler has received the grant, the
-    /// critical section has not begun; and the section of a monitor ends well only with a commit. Belongs to the owner
-    /// of the grant.
+    /// critical section has not begun; and the section of a monitor ends well only with a commit. Belongs to the
+    /// holder.
     bool ends_well = false;
 
     [[nodiscard]] bool valid() const noexcept

@@ -54,8 +54,8 @@ struct lock_operation
 
     std::shared_ptr<lock_handle> lock;
     std::optional<std::chrono::nanoseconds> limit;
-    /// The error with which the operation completes if it was withdrawn. At the time limit, a lock has no error, but an
-    /// empty grant; a permanent take has no grant, but the error `timed_out`.
+    /// The error with which the operation completes if it was withdrawn. At the time limit, it is empty for a lock,
+    /// whose operation yields an empty grant, and `timed_out` for a take.
     error_code withdrawal_error;
     lock_request wants;
     /// For a wait on a condition: the condition, and the lock that it releases.
@@ -65,8 +65,9 @@ struct lock_operation
     section_changes changes;
     /// For a transaction, the request to the server, and the result.
     std::shared_ptr<proposal> proposed;
-    /// Whether the wait on a condition was cancelled, and the error with which the operation then completes.
+    /// Whether the wait on a condition was cancelled, or its condition destroyed.
     bool aborted = false;
+    /// The error of a granted operation: `operation_aborted` if its wait was aborted and ended without a notification.
     error_code outcome;
     /// For an upgrade, the upgradable hold; it may be lost meanwhile.
     std::shared_ptr<held_lock> base;
@@ -104,6 +105,7 @@ class session_engine final : public std::enable_shared_from_this<session_engine>
 public:
     session_engine(boost::asio::any_io_executor strand, config settings);
 
+    /// Starts to connect.
     void start();
     /// Starts an acquisition, a wait on a condition, or a transaction.
     void start_operation(const std::shared_ptr<lock_operation>& operation);
@@ -134,8 +136,11 @@ public:
     /// is none.
     void run_once(std::string_view name, std::vector<std::string> keys,
                   std::vector<std::string> arguments, std::size_t claim, script_handler done);
+    /// Reports how the attempt to connect ends; at once if the session is connected.
     void ready(listener done);
+    /// Reports whether the server answers. Fails at once if it is unreachable.
     void ping(const listener& done);
+    /// Ends operations, releases held locks at the server, and then ends the connection.
     void close(listener done);
 
     /// Ends at once: aborts operations, abandons held locks.
@@ -233,7 +238,7 @@ private:
     std::unordered_map<attempt_id, std::shared_ptr<lock_operation>> waiting_;
     std::unordered_map<attempt_id, std::weak_ptr<held_lock>> held_;
     std::unordered_map<attempt_id, listener> releasing_;
-    // By the number of the change; all_changes for one that the release of the other units reports.
+    // By the number of the change. The key all_changes means: completes with the release of the remaining units.
     static constexpr auto all_changes = ~std::uint64_t();
     std::unordered_map<attempt_id, std::multimap<std::uint64_t, listener>> shrinking_;
     std::unordered_map<call_id, std::pair<call_kind, caller>> calling_;

@@ -12,8 +12,8 @@
 
 namespace turnstile::redis::detail {
 
-/// Starts an operation on a shared object of a session, or on what such an object has granted: calls a function with the
-/// object, the arguments, and the type-erased handler.
+/// Starts an operation on an object of a session, or on one of its grants: calls a function with the object, the
+/// arguments, and the type-erased handler.
 template <class Object>
 class initiation
 {

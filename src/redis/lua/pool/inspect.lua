@@ -6,7 +6,7 @@
 -- returns    {summary, entry, …} | foreign | wrongtype; see inspect.lua of a lock
 -- repeated   reads again
 -- wakes      nobody
--- complexity O(listed log holders)
+-- complexity O(listed)
 -- flags: allow-oom
 local s, why = open(KEYS[1], read_clock(), '0', ARGV[4], ARGV[5])
 if not s then return why end
