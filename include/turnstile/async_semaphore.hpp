@@ -306,6 +306,7 @@ public:
      *
      * The form of @ref release that exists on every backend.
      *
+     * @param units the number of units, at least 1.
      * @par Completion Signature
      * @code void(error_code) @endcode
      * @par Errors
@@ -315,6 +316,8 @@ public:
      * None: it completes at once.
      * @par Immediate completion
      * Always, through the associated immediate executor.
+     * @par Complexity
+     * As with @ref release.
      */
     template <boost::asio::completion_token_for<void(error_code)> CompletionToken =
                   boost::asio::deferred_t>
@@ -335,8 +338,10 @@ public:
     /**
      * @brief Adds or removes units.
      *
-     * The form of @ref set_capacity that exists on every backend.
+     * The form of @ref set_capacity that exists on every backend. @ref set_capacity describes what
+     * becomes of units in use and of waiters.
      *
+     * @param capacity the largest number of units, from 1 to @ref max_capacity.
      * @par Completion Signature
      * @code void(error_code) @endcode
      * @par Errors
@@ -372,8 +377,12 @@ public:
      * @code void(error_code, std::ptrdiff_t) @endcode
      * @par Errors
      * None.
+     * @par Per-Operation Cancellation
+     * None: it completes at once.
      * @par Immediate completion
      * Always, through the associated immediate executor.
+     * @par Complexity
+     * Constant.
      */
     template <boost::asio::completion_token_for<void(error_code, std::ptrdiff_t)> CompletionToken =
                   boost::asio::deferred_t>
@@ -457,7 +466,11 @@ public:
     /**
      * @brief Completes all waiters and all later attempts with @ref errc::closed.
      *
-     * Existing permits stay valid. A closed semaphore cannot be reopened.
+     * Existing permits stay valid. A closed semaphore cannot be reopened. Posts the handlers of the
+     * waiters, and invokes none.
+     *
+     * @par Complexity
+     * Linear in the number of waiters.
      */
     void close() noexcept { state_->close(); }
 

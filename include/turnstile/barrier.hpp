@@ -77,8 +77,8 @@ public:
      * @param participants the number of participants, at least 1.
      * @param completion   runs at the end of each round, before any participant continues; must
      *                     neither throw nor use the barrier.
+     * @param name     the result of name().
      * @throws system_error with @ref errc::invalid_count.
-     * @param name     the result of name(), for logs.
      */
     explicit basic_barrier(const executor_type& executor, std::ptrdiff_t participants,
                            std::function<void()> completion = {}, std::string name = {})
@@ -120,6 +120,8 @@ public:
      * @par Per-Operation Cancellation
      * Total, partial and terminal: the arrival is withdrawn. After the last arrival, a cancellation
      * has no effect. If the context of the waiter is destroyed, the arrival is also withdrawn.
+     * @par Fairness
+     * The waiters are posted in the order of their arrivals.
      * @par Immediate completion
      * For the last participant, through the associated immediate executor.
      * @par Complexity
@@ -137,9 +139,12 @@ public:
     /**
      * @brief Drops out: the current round and all later ones need one arrival less. Local only.
      *
-     * If no other arrival is missing, the call ends the round, even if nobody waits.
+     * If no other arrival is missing, the call runs the completion step and ends the round, even if
+     * nobody waits.
      *
      * @throws system_error with @ref errc::no_participants if all have dropped out.
+     * @par Complexity
+     * Linear in the number of waiters if it ends the round, otherwise constant.
      */
     void arrive_and_drop()
     {
@@ -154,8 +159,8 @@ public:
     }
 
     /// @ref arrive_and_drop in the form that exists on every backend. Completion signature
-    /// `void(error_code)`, with the same error; always completes at once, through the associated
-    /// immediate executor.
+    /// `void(error_code)`, with the same error and complexity; always completes at once, through the
+    /// associated immediate executor.
     template <boost::asio::completion_token_for<void(error_code)> CompletionToken =
                   boost::asio::deferred_t>
     auto async_arrive_and_drop(CompletionToken&& token = {})

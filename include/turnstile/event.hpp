@@ -77,7 +77,7 @@ public:
      * @param executor runs handlers without an executor of their own.
      * @param reset    what resets the event.
      * @param is_set   whether the event is initially set.
-     * @param name     the result of name(), for logs.
+     * @param name     the result of name().
      */
     explicit basic_event(const executor_type& executor, event_reset reset = event_reset::manual,
                          bool is_set = false, std::string name = {})
@@ -134,7 +134,8 @@ public:
     }
 
     /// @ref async_wait for at most a duration of the steady clock. Completion signature
-    /// `void(error_code, std::cv_status)`.
+    /// `void(error_code, std::cv_status)`; a time-out is not an error. Otherwise as @ref async_wait,
+    /// but arms a timer if it has to wait.
     template <class Rep, class Period,
               boost::asio::completion_token_for<void(error_code, std::cv_status)> CompletionToken =
                   boost::asio::deferred_t>
@@ -148,7 +149,7 @@ public:
     }
 
     /// @ref async_wait until a point in time of any clock that `boost::asio::basic_waitable_timer` accepts.
-    /// Completion signature `void(error_code, std::cv_status)`.
+    /// Otherwise as @ref async_wait_for.
     template <class Clock, class Duration,
               boost::asio::completion_token_for<void(error_code, std::cv_status)> CompletionToken =
                   boost::asio::deferred_t>
@@ -165,14 +166,15 @@ public:
     /// only. Invokes no handler. Linear in the number of waiters that pass.
     void set() noexcept { state_->set(); }
 
-    /// Resets the event. Local only.
+    /// Resets the event. Local only. Constant.
     void reset() noexcept { state_->reset(); }
 
-    /// Whether the event is set at the moment.
+    /// Whether the event is set at the moment. Local only. Constant.
     [[nodiscard]] bool is_set() const noexcept { return state_->is_set(); }
 
-    /// @ref set in the form that exists on every backend. Completion signature `void(error_code)`;
-    /// no errors; always completes at once, through the associated immediate executor.
+    /// @ref set in the form that exists on every backend, with the same complexity. Completion
+    /// signature `void(error_code)`; no errors; always completes at once, through the associated
+    /// immediate executor.
     template <boost::asio::completion_token_for<void(error_code)> CompletionToken =
                   boost::asio::deferred_t>
     auto async_set(CompletionToken&& token = {})

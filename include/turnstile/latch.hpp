@@ -76,8 +76,8 @@ public:
      *
      * @param executor runs handlers without an executor of their own.
      * @param count    the number of arrivals that open the latch, from 0 to @ref max_count.
+     * @param name     the result of name().
      * @throws system_error with @ref errc::invalid_count.
-     * @param name     the result of name(), for logs.
      */
     basic_latch(const executor_type& executor, std::ptrdiff_t count, std::string name = {})
         : state_(new state_type(executor, checked(count), std::move(name)))
@@ -131,7 +131,8 @@ public:
     }
 
     /// @ref async_wait for at most a duration of the steady clock. Completion signature
-    /// `void(error_code, std::cv_status)`.
+    /// `void(error_code, std::cv_status)`; a time-out is not an error. Otherwise as @ref async_wait,
+    /// but arms a timer if it has to wait.
     template <class Rep, class Period,
               boost::asio::completion_token_for<void(error_code, std::cv_status)> CompletionToken =
                   boost::asio::deferred_t>
@@ -145,7 +146,7 @@ public:
     }
 
     /// @ref async_wait until a point in time of any clock that `boost::asio::basic_waitable_timer` accepts.
-    /// Completion signature `void(error_code, std::cv_status)`.
+    /// Otherwise as @ref async_wait_for.
     template <class Clock, class Duration,
               boost::asio::completion_token_for<void(error_code, std::cv_status)> CompletionToken =
                   boost::asio::deferred_t>
@@ -163,6 +164,8 @@ public:
      *
      * @throws system_error with @ref errc::invalid_count if @p n is less than 1, or
      *         @ref errc::over_release if fewer arrivals are missing; nothing changes then.
+     * @par Complexity
+     * Linear in the number of waiters if it opens the latch, otherwise constant.
      */
     void count_down(std::ptrdiff_t n = 1)
     {
@@ -180,7 +183,7 @@ public:
         error = detail::to_error_code(state_count_down(*state_, n));
     }
 
-    /// Whether the latch is open.
+    /// Whether the latch is open. Local only. Constant.
     [[nodiscard]] bool try_wait() const noexcept { return state_->try_wait(); }
 
     /// @ref try_wait in the form that exists on every backend. Completion signature
@@ -196,8 +199,8 @@ public:
     }
 
     /// @ref count_down in the form that exists on every backend. Completion signature
-    /// `void(error_code)`, with the same errors; always completes at once, through the associated
-    /// immediate executor.
+    /// `void(error_code)`, with the same errors and complexity; always completes at once, through the
+    /// associated immediate executor.
     template <boost::asio::completion_token_for<void(error_code)> CompletionToken =
                   boost::asio::deferred_t>
     auto async_count_down(std::ptrdiff_t n, CompletionToken&& token = {})
@@ -226,8 +229,10 @@ public:
      * @code void(error_code) @endcode
      * @par Errors
      * @ref errc::over_release if no arrival is missing; otherwise as with @ref async_wait.
-     * @par Per-Operation Cancellation, Immediate completion, Complexity
+     * @par Per-Operation Cancellation, Fairness, Immediate completion
      * As with @ref async_wait.
+     * @par Complexity
+     * As with @ref async_wait, but linear in the number of waiters for the last arrival.
      */
     template <boost::asio::completion_token_for<void(error_code)> CompletionToken =
                   boost::asio::deferred_t>

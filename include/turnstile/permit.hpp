@@ -149,7 +149,9 @@ public:
             grant_.merge(std::move(other.grant_));
     }
 
-    /// Empties the permit without releasing its units; the semaphore's `async_release()` can do so.
+    /// Empties the permit without releasing its units; the semaphore's `async_release()` can do so. Over Redis, the
+    /// session sends one command for each grant of the permit in the background, and reports no result. If the lease
+    /// ends before the server executes that command, the units become available.
     void forget() noexcept { grant_.forget(); }
 
     /**

@@ -17,8 +17,8 @@ namespace turnstile::redis {
 /**
  * @brief The data with which a session identifies itself when it connects.
  *
- * All members are empty if the server does not know the session: the server lost its memory, the session
- * ended some time ago, or the server's ACL does not let the session write its data.
+ * All texts are empty and `process` is 0 if the server does not know the session: the server lost its memory, the
+ * session ended some time ago, or the server's ACL does not let the session write its data.
  *
  * @par Thread safety
  * Distinct objects: Safe. Shared objects: Unsafe.
@@ -38,7 +38,14 @@ struct session_identity
 /// The mode in which a lock is held or requested, as locally.
 using turnstile::lock_mode;
 
-/// A holder of a lock, or of units of a semaphore.
+/**
+ * @brief A holder of a lock, or of units of a semaphore.
+ *
+ * Snapshots of local locks contain another class, turnstile::lock_holder.
+ *
+ * @par Thread safety
+ * Distinct objects: Safe. Shared objects: Unsafe.
+ */
 struct lock_holder
 {
     /// The session of the holder.
@@ -58,7 +65,14 @@ struct lock_holder
     std::int64_t units = 1;
 };
 
-/// A waiter for a lock, or for units of a semaphore.
+/**
+ * @brief A waiter for a lock, or for units of a semaphore.
+ *
+ * Snapshots of local locks contain another class, turnstile::lock_waiter.
+ *
+ * @par Thread safety
+ * Distinct objects: Safe. Shared objects: Unsafe.
+ */
 struct lock_waiter
 {
     /// The session of the waiter.

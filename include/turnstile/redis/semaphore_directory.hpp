@@ -98,7 +98,7 @@ public:
      * @brief Names a directory; does not talk to the server.
      *
      * @param session its executor is the fallback executor.
-     * @param name    1 to 65,536 arbitrary bytes. All keys of a directory lie in one slot of a cluster.
+     * @param name    1 to 65,536 arbitrary bytes. All keys of a directory lie in one cluster slot.
      * @throws system_error with `errc::invalid_name`.
      */
     semaphore_directory(session& session, std::string_view name);
@@ -122,7 +122,7 @@ public:
      * @code void(error_code, semaphore_answer) @endcode
      * directory_status::exists if there is a semaphore with that name, which does not change. directory_status::excess
      * if @p value is out of range.
-     * @par Errors, Per-Operation Cancellation
+     * @par Errors, Per-Operation Cancellation, Round trips
      * See the class.
      */
     template <boost::asio::completion_token_for<void(error_code, semaphore_answer)>
@@ -139,7 +139,7 @@ public:
      *
      * @par Completion Signature
      * @code void(error_code, semaphore_answer) @endcode
-     * @par Errors, Per-Operation Cancellation
+     * @par Errors, Per-Operation Cancellation, Round trips
      * See the class.
      * @par Complexity
      * Linear in the number of waiters.
@@ -157,7 +157,7 @@ public:
      *
      * @par Completion Signature
      * @code void(error_code, semaphore_answer) @endcode
-     * @par Errors, Per-Operation Cancellation
+     * @par Errors, Per-Operation Cancellation, Round trips
      * See the class.
      */
     template <boost::asio::completion_token_for<void(error_code, semaphore_answer)>
@@ -180,7 +180,7 @@ public:
      * those of permits; then nothing changes.
      * @par Errors
      * See the class; also `turnstile::errc::invalid_count` if @p units is less than 1.
-     * @par Per-Operation Cancellation
+     * @par Per-Operation Cancellation, Round trips
      * See the class.
      */
     template <boost::asio::completion_token_for<void(error_code, semaphore_answer)>
@@ -202,7 +202,7 @@ public:
      * @code void(error_code, semaphore_answer) @endcode
      * directory_status::missing also if another semaphore with that name was created meanwhile; it does not change.
      * Otherwise as with @ref async_add.
-     * @par Errors, Per-Operation Cancellation
+     * @par Errors, Per-Operation Cancellation, Round trips
      * As with @ref async_add.
      */
     template <boost::asio::completion_token_for<void(error_code, semaphore_answer)>
@@ -229,7 +229,7 @@ public:
      * @par Errors
      * See the class; also `turnstile::errc::invalid_count` if @p units is less than 1, and
      * `turnstile::errc::invalid_duration` if the lease is negative or above listed_permit_options::longest_lease.
-     * @par Per-Operation Cancellation
+     * @par Per-Operation Cancellation, Round trips
      * See the class.
      */
     template <boost::asio::completion_token_for<void(error_code, semaphore_answer)>
@@ -304,7 +304,7 @@ public:
      * directory_status::unheld if the semaphore does not have such a permit, or no longer has it.
      * @par Errors
      * See the class; also `turnstile::errc::invalid_duration` as with @ref async_take.
-     * @par Per-Operation Cancellation
+     * @par Per-Operation Cancellation, Round trips
      * See the class.
      */
     template <boost::asio::completion_token_for<void(error_code, semaphore_answer)>
@@ -324,7 +324,7 @@ public:
      * @par Completion Signature
      * @code void(error_code, semaphore_answer) @endcode
      * directory_status::unheld if the semaphore does not have such a permit, or no longer has it.
-     * @par Errors, Per-Operation Cancellation
+     * @par Errors, Per-Operation Cancellation, Round trips
      * See the class.
      */
     template <boost::asio::completion_token_for<void(error_code, semaphore_answer)>
@@ -342,7 +342,7 @@ public:
      * @par Completion Signature
      * @code void(error_code, semaphore_answer) @endcode
      * directory_status::unheld if the semaphore does not have such a permit, or no longer has it.
-     * @par Errors, Per-Operation Cancellation
+     * @par Errors, Per-Operation Cancellation, Round trips
      * See the class.
      */
     template <boost::asio::completion_token_for<void(error_code, semaphore_answer)>
@@ -387,7 +387,7 @@ public:
      *
      * @par Completion Signature
      * @code void(error_code, semaphore_detail) @endcode
-     * @par Errors, Per-Operation Cancellation
+     * @par Errors, Per-Operation Cancellation, Round trips
      * See the class.
      */
     template <boost::asio::completion_token_for<void(error_code, semaphore_detail)>
