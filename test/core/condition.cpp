@@ -46,9 +46,9 @@ TURNSTILE_TEST_BOTH_PATHS(a_waiter_releases_the_lock)
 {
     scene t(how);
     condition_waiter a;
-    t.sleep(a);
+    t.wait(a);
     BOOST_TEST(a.state() == "waiting");
-    BOOST_TEST(!a.owns());
+    BOOST_TEST(!a.holds());
     BOOST_TEST(!t.mutex.is_locked());
 }
 
@@ -58,7 +58,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_wait_on_the_condition_hands_the_lock_to_a_waiter)
     condition_waiter a;
     attempt<guard_type> b;
     a.guard = t.lock();
-    t.want_lock(b);
+    t.request_lock(b);
     t.start(a.wait, [&] { return t.changed.async_wait(a.guard); });
     BOOST_TEST(a.state() == "waiting");
     BOOST_TEST(b.state() == "done");
@@ -68,14 +68,14 @@ TURNSTILE_TEST_BOTH_PATHS(a_notified_waiter_holds_the_lock_again)
 {
     scene t(how);
     condition_waiter a;
-    t.sleep(a);
+    t.wait(a);
     t.changed.notify_one();
     // The free lock is granted at once; the result is undelivered.
     BOOST_TEST(t.mutex.is_locked());
     BOOST_TEST(a.state() == "waiting");
     drain(t.context);
     BOOST_TEST(a.state() == "done");
-    BOOST_TEST(a.owns());
+    BOOST_TEST(a.holds());
     BOOST_TEST(a.guard.valid());
     a.guard.unlock();
     BOOST_TEST(!t.mutex.is_locked());
@@ -85,7 +85,7 @@ TURNSTILE_TEST_BOTH_PATHS(acquiring_again_is_another_grant)
 {
     scene t(how);
     condition_waiter a;
-    t.sleep(a);
+    t.wait(a);
     const std::uint64_t between = t.lock().fencing_token();
     t.changed.notify_one();
     drain(t.context);
@@ -96,9 +96,9 @@ TURNSTILE_TEST_BOTH_PATHS(notify_one_notifies_the_first_waiter)
 {
     scene t(how);
     condition_waiter a(t.completed, 'a'), b(t.completed, 'b'), c(t.completed, 'c');
-    t.sleep(a);
-    t.sleep(b);
-    t.sleep(c);
+    t.wait(a);
+    t.wait(b);
+    t.wait(c);
     std::string expected;
     for (condition_waiter<>* each : {&a, &b, &c})
     {
@@ -116,9 +116,9 @@ TURNSTILE_TEST_BOTH_PATHS(notify_all_resumes_all_one_after_the_other)
 {
     scene t(how);
     condition_waiter a(t.completed, 'a'), b(t.completed, 'b'), c(t.completed, 'c');
-    t.sleep(a);
-    t.sleep(b);
-    t.sleep(c);
+    t.wait(a);
+    t.wait(b);
+    t.wait(c);
     t.changed.notify_all();
     std::string expected;
     for (condition_waiter<>* each : {&a, &b, &c})
@@ -126,7 +126,7 @@ TURNSTILE_TEST_BOTH_PATHS(notify_all_resumes_all_one_after_the_other)
         drain(t.context);
         expected += "abc"[expected.size()];
         BOOST_TEST(t.completed == expected);
-        BOOST_TEST(each->owns());
+        BOOST_TEST(each->holds());
         each->guard.unlock();
     }
     BOOST_TEST(!t.mutex.is_locked());
@@ -138,7 +138,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_notification_without_waiters_is_not_remembered)
     t.changed.notify_one();
     t.changed.notify_all();
     condition_waiter a;
-    t.sleep(a);
+    t.wait(a);
     BOOST_TEST(a.state() == "waiting");
     t.changed.notify_one();
     t.changed.notify_one();
@@ -146,7 +146,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_notification_without_waiters_is_not_remembered)
     BOOST_TEST(a.state() == "done");
     a.guard.unlock();
     condition_waiter b;
-    t.sleep(b);
+    t.wait(b);
     BOOST_TEST(b.state() == "waiting");
 }
 
@@ -154,11 +154,11 @@ TURNSTILE_TEST_BOTH_PATHS(notify_all_does_not_notify_later_waiters)
 {
     scene t(how);
     condition_waiter a, b;
-    t.sleep(a);
+    t.wait(a);
     t.changed.notify_all();
     drain(t.context);
     a.guard.unlock();
-    t.sleep(b);
+    t.wait(b);
     BOOST_TEST(b.state() == "waiting");
 }
 
@@ -166,9 +166,9 @@ TURNSTILE_TEST_BOTH_PATHS(each_notification_resumes_one_waiter)
 {
     scene t(how);
     condition_waiter a(t.completed, 'a'), b(t.completed, 'b'), c(t.completed, 'c');
-    t.sleep(a);
-    t.sleep(b);
-    t.sleep(c);
+    t.wait(a);
+    t.wait(b);
+    t.wait(c);
     t.changed.notify_one();
     t.changed.notify_one();
     drain(t.context);
@@ -184,12 +184,12 @@ TURNSTILE_TEST_BOTH_PATHS(a_notified_waiter_queues_behind_waiters_for_the_lock)
 {
     scene t(how);
     condition_waiter a(t.completed, 'a');
-    t.sleep(a);
+    t.wait(a);
     guard_type held = t.lock();
     attempt<guard_type> first(t.completed, '1'), second(t.completed, '2');
-    t.want_lock(first);
+    t.request_lock(first);
     t.changed.notify_one();
-    t.want_lock(second);
+    t.request_lock(second);
     held.unlock();
     drain(t.context);
     BOOST_TEST(t.completed == "1");
@@ -205,7 +205,7 @@ TURNSTILE_TEST_BOTH_PATHS(notifying_needs_no_lock)
 {
     scene t(how);
     condition_waiter a;
-    t.sleep(a);
+    t.wait(a);
     guard_type somebody = t.lock();
     t.changed.notify_one();
     drain(t.context);
@@ -219,9 +219,9 @@ TURNSTILE_TEST_BOTH_PATHS(the_asynchronous_forms_notify_too)
 {
     scene t(how);
     condition_waiter a(t.completed, 'a'), b(t.completed, 'b'), c(t.completed, 'c');
-    t.sleep(a);
-    t.sleep(b);
-    t.sleep(c);
+    t.wait(a);
+    t.wait(b);
+    t.wait(c);
     attempt<> one, all, none;
     t.start(one, [&] { return t.changed.async_notify_one(); });
     BOOST_TEST(one.state() == "done");
@@ -243,10 +243,10 @@ TURNSTILE_TEST_BOTH_PATHS(two_conditions_of_a_mutex_are_independent)
     scene t(how);
     condition other(t.mutex);
     condition_waiter a(t.completed, 'a'), b(t.completed, 'b'), c(t.completed, 'c');
-    t.sleep(a);
+    t.wait(a);
     b.guard = t.lock();
     t.start(b.wait, [&] { return other.async_wait(b.guard); });
-    t.sleep(c);
+    t.wait(c);
     other.notify_all();
     drain(t.context);
     BOOST_TEST(t.completed == "b");
@@ -410,12 +410,12 @@ TURNSTILE_TEST_BOTH_PATHS(waiting_twice_with_one_guard_is_an_error)
 {
     scene t(how);
     condition_waiter a;
-    t.sleep(a);
+    t.wait(a);
     check_refusal(how, t, a.guard, "empty guard");
     t.changed.notify_one();
     drain(t.context);
     BOOST_TEST(a.state() == "done");
-    BOOST_TEST(a.owns());
+    BOOST_TEST(a.holds());
 }
 
 // --- tokens, flavours -------------------------------------------------------------------------

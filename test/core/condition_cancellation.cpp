@@ -28,21 +28,21 @@ TURNSTILE_TEST_BOTH_PATHS(each_type_of_cancellation_ends_each_wait_holding_the_l
     {
         scene t(how);
         condition_waiter plain, predicate;
-        timed_sleeper timed;
-        predicate_sleeper timed_predicate;
+        timed_waiter timed;
+        predicate_waiter timed_predicate;
         const auto check = [&](auto& s)
         {
             s.wait.cancel(type);
             drain(t.context);
             BOOST_TEST(s.state() == "aborted");
-            BOOST_TEST(s.owns());
+            BOOST_TEST(s.holds());
             BOOST_TEST(t.mutex.is_locked());
             s.guard.unlock();
         };
-        t.sleep(plain);
-        t.sleep_until_ready(predicate);
-        t.sleep_until(timed, manual_clock::now() + 5s);
-        t.sleep_until_ready_or(timed_predicate, manual_clock::now() + 5s);
+        t.wait(plain);
+        t.wait_until_ready(predicate);
+        t.wait_until(timed, manual_clock::now() + 5s);
+        t.wait_until_ready_or(timed_predicate, manual_clock::now() + 5s);
         check(plain);
         check(predicate);
         check(timed);
@@ -54,7 +54,7 @@ BOOST_AUTO_TEST_CASE(a_cancellation_of_no_type_does_nothing)
 {
     scene t(path::handler);
     condition_waiter a;
-    t.sleep(a);
+    t.wait(a);
     a.wait.cancel(asio::cancellation_type::none);
     drain(t.context);
     BOOST_TEST(a.state() == "waiting");
@@ -65,10 +65,10 @@ TURNSTILE_TEST_BOTH_PATHS(the_wait_for_the_lock_after_a_notification_cannot_be_c
 {
     scene t(how);
     condition_waiter a;
-    t.sleep(a);
+    t.wait(a);
     guard_type held = t.lock();
     attempt<guard_type> first;
-    t.want_lock(first);
+    t.request_lock(first);
     a.wait.cancel();
     drain(t.context);
     BOOST_TEST(a.state() == "waiting");
@@ -83,7 +83,7 @@ TURNSTILE_TEST_BOTH_PATHS(the_wait_for_the_lock_after_a_notification_cannot_be_c
     first.value().unlock();
     drain(t.context);
     BOOST_TEST(a.state() == "aborted");
-    BOOST_TEST(a.owns());
+    BOOST_TEST(a.holds());
 }
 
 TURNSTILE_TEST_BOTH_PATHS(a_cancellation_after_the_notification_has_no_effect)
@@ -92,8 +92,8 @@ TURNSTILE_TEST_BOTH_PATHS(a_cancellation_after_the_notification_has_no_effect)
     {
         scene t(how);
         condition_waiter a, b;
-        t.sleep(a);
-        t.sleep(b);
+        t.wait(a);
+        t.wait(b);
         guard_type held = t.lock();
         t.changed.notify_one();
         a.wait.cancel(type);
@@ -102,7 +102,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_cancellation_after_the_notification_has_no_effect)
         a.wait.cancel(type);
         drain(t.context);
         BOOST_TEST(a.state() == "done");
-        BOOST_TEST(a.owns());
+        BOOST_TEST(a.holds());
         BOOST_TEST(b.state() == "waiting");
     }
 }
@@ -111,8 +111,8 @@ TURNSTILE_TEST_BOTH_PATHS(a_cancelled_waiter_loses_no_notification)
 {
     scene t(how);
     condition_waiter a, b;
-    t.sleep(a);
-    t.sleep(b);
+    t.wait(a);
+    t.wait(b);
     guard_type held = t.lock();
     a.wait.cancel();
     drain(t.context);
@@ -131,7 +131,7 @@ BOOST_AUTO_TEST_CASE(a_slot_is_free_again_after_the_wait)
 {
     scene t(path::handler);
     condition_waiter a;
-    t.sleep(a);
+    t.wait(a);
     BOOST_TEST(a.wait.slot().has_handler());
     t.changed.notify_one();
     drain(t.context);

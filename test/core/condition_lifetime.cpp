@@ -50,7 +50,7 @@ struct condition_waiter
         return "idle";
     }
 
-    [[nodiscard]] bool owns() const { return guard.owns_lock(); }
+    [[nodiscard]] bool holds() const { return guard.owns_lock(); }
 
     void cancel()
     {
@@ -66,7 +66,7 @@ struct condition_waiter
 };
 
 /// The kinds of waits. The predicates read scene::ready.
-enum class sleep_kind
+enum class wait_kind
 {
     plain,
     timed,
@@ -74,8 +74,8 @@ enum class sleep_kind
     timed_predicate,
 };
 
-constexpr sleep_kind each_sleep[] = {sleep_kind::plain, sleep_kind::timed, sleep_kind::predicate,
-                                     sleep_kind::timed_predicate};
+constexpr wait_kind each_wait[] = {wait_kind::plain, wait_kind::timed, wait_kind::predicate,
+                                   wait_kind::timed_predicate};
 
 /// Two contexts, a mutex and a condition, each of which can be destroyed.
 struct scene
@@ -88,14 +88,14 @@ struct scene
     [[nodiscard]] guard_type lock() { return std::move(*mutex->try_lock()); }
 
     /// Starts a wait in a context.
-    void put(std::size_t context, condition_waiter& s, sleep_kind kind = sleep_kind::plain)
+    void put(std::size_t context, condition_waiter& s, wait_kind kind = wait_kind::plain)
     {
         s.guard = lock();
         put_on(contexts[context]->get_executor(), s, kind);
         drain(*contexts[context]);
     }
 
-    void put_on(const asio::any_io_executor& executor, condition_waiter& s, sleep_kind kind,
+    void put_on(const asio::any_io_executor& executor, condition_waiter& s, wait_kind kind,
                 bool cancellable = true)
     {
         const auto is_ready = [this] { return ready; };
@@ -103,15 +103,15 @@ struct scene
         const auto begin = [&](auto& a, auto make) { launch(how, executor, a, make, cancellable); };
         switch (kind)
         {
-        case sleep_kind::plain:
+        case wait_kind::plain:
             return begin(s.plain, [this, &s] { return changed->async_wait(s.guard); });
-        case sleep_kind::timed:
+        case wait_kind::timed:
             return begin(s.timed, [this, &s, deadline]
                          { return changed->async_wait_until(s.guard, deadline); });
-        case sleep_kind::predicate:
+        case wait_kind::predicate:
             return begin(s.plain,
                          [this, &s, is_ready] { return changed->async_wait(s.guard, is_ready); });
-        case sleep_kind::timed_predicate:
+        case wait_kind::timed_predicate:
             return begin(s.timed_predicate, [this, &s, deadline, is_ready]
                          { return changed->async_wait_until(s.guard, deadline, is_ready); });
         }
@@ -141,9 +141,9 @@ struct scene
 enum class role
 {
     nothing,
-    sleeps,
-    sleeps_timed,
-    sleeps_for_predicate,
+    waits,
+    waits_timed,
+    waits_for_predicate,
     /// Notified, and waiting for the lock.
     notified,
     notified_timed,
@@ -154,25 +154,25 @@ enum class role
 
 constexpr role each_role[] = {
     role::nothing,   role::notified, role::notified_timed, role::notified_for_predicate,
-    role::cancelled, role::sleeps,   role::sleeps_timed,   role::sleeps_for_predicate};
+    role::cancelled, role::waits,    role::waits_timed,    role::waits_for_predicate};
 
 bool is_notified(role r)
 {
     return r == role::notified || r == role::notified_timed || r == role::notified_for_predicate;
 }
 
-sleep_kind kind_of(role r)
+wait_kind kind_of(role r)
 {
     switch (r)
     {
-    case role::sleeps_timed:
+    case role::waits_timed:
     case role::notified_timed:
-        return sleep_kind::timed;
-    case role::sleeps_for_predicate:
+        return wait_kind::timed;
+    case role::waits_for_predicate:
     case role::notified_for_predicate:
-        return sleep_kind::predicate;
+        return wait_kind::predicate;
     default:
-        return sleep_kind::plain;
+        return wait_kind::plain;
     }
 }
 
@@ -204,7 +204,7 @@ public:
         for (const bool notified : {true, false})
             for (std::size_t i = 0; i < 2; ++i)
                 if (roles[i] != role::nothing && is_notified(roles[i]) == notified)
-                    t_.put(i, sleepers_[i], kind_of(roles[i]));
+                    t_.put(i, waiters_[i], kind_of(roles[i]));
         held_ = t_.lock();
         for (std::size_t i = 0; i < 2; ++i)
             act(i, roles[i]);
@@ -227,7 +227,7 @@ public:
     /// No operation waits, and none has completed twice.
     void check_end() const
     {
-        for (const condition_waiter& each : sleepers_)
+        for (const condition_waiter& each : waiters_)
         {
             const std::string state = each.state();
             BOOST_TEST(
@@ -243,7 +243,7 @@ private:
             t_.changed->notify_one();
         if (r != role::cancelled)
             return;
-        sleepers_[i].cancel();
+        waiters_[i].cancel();
         if (t_.how == path::coroutine)
             t_.contexts[i]->poll_one();  // the cancellation needs a handler of its own
     }
@@ -261,12 +261,12 @@ private:
                 drain(*each);
         }
         // Each holder releases the lock.
-        for (condition_waiter& each : sleepers_)
+        for (condition_waiter& each : waiters_)
             if (each.state() != "waiting")
                 each.guard = guard_type();
     }
 
-    std::array<condition_waiter, 2> sleepers_;
+    std::array<condition_waiter, 2> waiters_;
     guard_type held_;
     scene t_;
     pace pace_;
@@ -316,7 +316,7 @@ TURNSTILE_TEST_BOTH_PATHS(every_order_of_destruction_with_time_in_between)
 
 TURNSTILE_TEST_BOTH_PATHS(a_notification_lost_on_the_way_to_the_lock_goes_to_the_next)
 {
-    for (const sleep_kind kind : each_sleep)
+    for (const wait_kind kind : each_wait)
     {
         scene t(how);
         condition_waiter a, b;
@@ -329,14 +329,14 @@ TURNSTILE_TEST_BOTH_PATHS(a_notification_lost_on_the_way_to_the_lock_goes_to_the
         held.unlock();
         drain(*t.contexts[1]);
         BOOST_TEST(b.state() == "done");
-        BOOST_TEST(b.owns());
+        BOOST_TEST(b.holds());
     }
 }
 
 TURNSTILE_TEST_BOTH_PATHS(
-    the_signal_of_a_sleeper_that_dies_with_the_lock_on_its_way_goes_to_the_next)
+    a_notification_passes_to_the_next_if_the_context_is_destroyed_before_the_delivery)
 {
-    for (const sleep_kind kind : each_sleep)
+    for (const wait_kind kind : each_wait)
     {
         scene t(how);
         condition_waiter a, b;
@@ -348,7 +348,7 @@ TURNSTILE_TEST_BOTH_PATHS(
         BOOST_TEST(a.state() == "dropped");
         drain(*t.contexts[1]);
         BOOST_TEST(b.state() == "done");
-        BOOST_TEST(b.owns());
+        BOOST_TEST(b.holds());
         b.guard.unlock();
         BOOST_TEST(!t.mutex->is_locked());
     }
@@ -356,7 +356,7 @@ TURNSTILE_TEST_BOTH_PATHS(
 
 TURNSTILE_TEST_BOTH_PATHS(a_notification_lost_before_the_timer_has_ended_goes_to_the_next)
 {
-    for (const sleep_kind kind : {sleep_kind::timed, sleep_kind::timed_predicate})
+    for (const wait_kind kind : {wait_kind::timed, wait_kind::timed_predicate})
     {
         scene t(how);
         condition_waiter a, b;
@@ -485,10 +485,10 @@ TURNSTILE_TEST_BOTH_PATHS(a_notification_survives_a_strand_that_is_shut_down_fir
     {
         const auto strand = asio::make_strand(*t.contexts[0]);
         a.guard = t.lock();
-        t.put_on(strand, a, sleep_kind::plain, false);
+        t.put_on(strand, a, wait_kind::plain, false);
         drain(*t.contexts[0]);
         b.guard = t.lock();
-        t.put_on(strand, b, sleep_kind::timed, false);
+        t.put_on(strand, b, wait_kind::timed, false);
         drain(*t.contexts[0]);
     }
     t.put(1, c);
@@ -506,10 +506,10 @@ TURNSTILE_TEST_BOTH_PATHS(a_completion_that_never_runs_leaves_the_lock_with_its_
     t.ready = true;
     condition_waiter a;
     a.guard = t.lock();
-    t.put_on(t.contexts[0]->get_executor(), a, sleep_kind::predicate);
+    t.put_on(t.contexts[0]->get_executor(), a, wait_kind::predicate);
     t.contexts[0].reset();
     BOOST_TEST(a.state() == "dropped");
-    BOOST_TEST(a.owns());
+    BOOST_TEST(a.holds());
     BOOST_TEST(t.mutex->is_locked());
     a.guard.unlock();
     BOOST_TEST(!t.mutex->is_locked());
@@ -522,7 +522,7 @@ TURNSTILE_TEST_BOTH_PATHS(waiters_of_a_destroyed_condition_are_aborted_holding_t
     scene t(how);
     std::array<condition_waiter, 4> condition_waiters;
     for (std::size_t i = 0; i < 4; ++i)
-        t.put(i % 2, condition_waiters[i], each_sleep[i]);
+        t.put(i % 2, condition_waiters[i], each_wait[i]);
     t.changed.reset();
     for (condition_waiter& each : condition_waiters)
     {
@@ -530,7 +530,7 @@ TURNSTILE_TEST_BOTH_PATHS(waiters_of_a_destroyed_condition_are_aborted_holding_t
         BOOST_TEST(each.state() == "waiting");
         t.drain_all();
         BOOST_TEST(each.state() == "aborted");
-        BOOST_TEST(each.owns());
+        BOOST_TEST(each.holds());
         each.guard.unlock();
     }
     BOOST_TEST(!t.mutex->is_locked());
@@ -541,7 +541,7 @@ TURNSTILE_TEST_BOTH_PATHS(waiters_of_a_destroyed_condition_wait_for_the_lock)
     scene t(how);
     condition_waiter a, b;
     t.put(0, a);
-    t.put(1, b, sleep_kind::timed_predicate);
+    t.put(1, b, wait_kind::timed_predicate);
     guard_type held = t.lock();
     t.changed.reset();
     manual_clock::advance(9s);
@@ -558,7 +558,7 @@ TURNSTILE_TEST_BOTH_PATHS(waiters_of_a_destroyed_condition_wait_for_the_lock)
 
 TURNSTILE_TEST_BOTH_PATHS(a_sent_notification_outlives_its_condition)
 {
-    for (const sleep_kind kind : each_sleep)
+    for (const wait_kind kind : each_wait)
     {
         scene t(how);
         condition_waiter a;
@@ -568,13 +568,13 @@ TURNSTILE_TEST_BOTH_PATHS(a_sent_notification_outlives_its_condition)
         t.changed.reset();
         drain(*t.contexts[0]);
         BOOST_TEST(a.state() == "done");
-        BOOST_TEST(a.owns());
+        BOOST_TEST(a.holds());
     }
 }
 
 TURNSTILE_TEST_BOTH_PATHS(a_repeated_wait_on_a_destroyed_condition_is_aborted_holding_the_lock)
 {
-    for (const sleep_kind kind : {sleep_kind::predicate, sleep_kind::timed_predicate})
+    for (const wait_kind kind : {wait_kind::predicate, wait_kind::timed_predicate})
     {
         scene t(how);
         condition_waiter a;
@@ -583,7 +583,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_repeated_wait_on_a_destroyed_condition_is_aborted_ho
         t.changed.reset();
         drain(*t.contexts[0]);
         BOOST_TEST(a.state() == "aborted");
-        BOOST_TEST(a.owns());
+        BOOST_TEST(a.holds());
         a.guard.unlock();
         BOOST_TEST(!t.mutex->is_locked());
     }
@@ -641,7 +641,7 @@ BOOST_AUTO_TEST_CASE(a_handler_may_destroy_the_condition_that_notified_it)
     BOOST_TEST(woken);
     BOOST_TEST(!guard.valid());
     BOOST_TEST(behind.state() == "aborted");
-    BOOST_TEST(!behind.owns());
+    BOOST_TEST(!behind.holds());
 }
 
 // --- destroyed mutexes ------------------------------------------------------------------------
@@ -649,7 +649,7 @@ BOOST_AUTO_TEST_CASE(a_handler_may_destroy_the_condition_that_notified_it)
 TURNSTILE_TEST_BOTH_PATHS(waiters_of_a_destroyed_mutex_are_aborted_without_the_lock)
 {
     for (const bool condition_first : {true, false})
-        for (const sleep_kind kind : each_sleep)
+        for (const wait_kind kind : each_wait)
         {
             scene t(how);
             condition_waiter a;
@@ -659,7 +659,7 @@ TURNSTILE_TEST_BOTH_PATHS(waiters_of_a_destroyed_mutex_are_aborted_without_the_l
             t.mutex.reset();
             drain(*t.contexts[0]);
             BOOST_TEST(a.state() == "aborted");
-            BOOST_TEST(!a.owns());
+            BOOST_TEST(!a.holds());
             t.changed.reset();
         }
 }
@@ -667,7 +667,7 @@ TURNSTILE_TEST_BOTH_PATHS(waiters_of_a_destroyed_mutex_are_aborted_without_the_l
 TURNSTILE_TEST_BOTH_PATHS(notified_waiters_of_a_destroyed_mutex_are_aborted_without_the_lock)
 {
     for (const bool held : {true, false})
-        for (const sleep_kind kind : each_sleep)
+        for (const wait_kind kind : each_wait)
         {
             scene t(how);
             condition_waiter a;
@@ -680,7 +680,7 @@ TURNSTILE_TEST_BOTH_PATHS(notified_waiters_of_a_destroyed_mutex_are_aborted_with
             t.mutex.reset();
             drain(*t.contexts[0]);
             BOOST_TEST(a.state() == "aborted");
-            BOOST_TEST(!a.owns());
+            BOOST_TEST(!a.holds());
         }
 }
 
@@ -703,7 +703,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_condition_without_its_mutex_does_nothing)
 
 TURNSTILE_TEST_BOTH_PATHS(waiting_with_a_guard_that_outlived_the_mutex_is_aborted)
 {
-    for (const sleep_kind kind : each_sleep)
+    for (const wait_kind kind : each_wait)
     {
         scene t(how);
         condition_waiter a;
@@ -712,13 +712,13 @@ TURNSTILE_TEST_BOTH_PATHS(waiting_with_a_guard_that_outlived_the_mutex_is_aborte
         t.put_on(t.contexts[0]->get_executor(), a, kind);
         drain(*t.contexts[0]);
         BOOST_TEST(a.state() == "aborted");
-        BOOST_TEST(!a.owns());
+        BOOST_TEST(!a.holds());
     }
 }
 
 TURNSTILE_TEST_BOTH_PATHS(a_late_cancellation_after_the_mutex_is_harmless)
 {
-    for (const sleep_kind kind : each_sleep)
+    for (const wait_kind kind : each_wait)
     {
         scene t(how);
         condition_waiter a;
@@ -729,7 +729,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_late_cancellation_after_the_mutex_is_harmless)
         manual_clock::advance(9s);
         drain(*t.contexts[0]);
         BOOST_TEST(a.state() == "aborted");
-        BOOST_TEST(!a.owns());
+        BOOST_TEST(!a.holds());
     }
 }
 
@@ -764,5 +764,5 @@ TURNSTILE_TEST_BOTH_PATHS(a_mutex_in_a_frame_is_destroyed_with_its_context)
     BOOST_TEST(same.state() == "dropped");
     BOOST_TEST(other.state() == "aborted");
     // The frame destroyed the condition before the mutex, and no handler ran in between.
-    BOOST_TEST(!other.owns());
+    BOOST_TEST(!other.holds());
 }

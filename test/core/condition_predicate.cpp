@@ -40,14 +40,14 @@ TURNSTILE_TEST_BOTH_PATHS(a_predicate_that_holds_needs_no_wait)
     scene t(how);
     t.ready = true;
     condition_waiter a;
-    predicate_sleeper b;
-    t.sleep_until_ready(a);
+    predicate_waiter b;
+    t.wait_until_ready(a);
     BOOST_TEST(a.state() == "done");
     BOOST_TEST(t.evaluations == 1);
     // The lock was never released.
     BOOST_TEST(a.guard.fencing_token() == 1u);
     a.guard.unlock();
-    t.sleep_until_ready_or(b, manual_clock::now() - 5s);
+    t.wait_until_ready_or(b, manual_clock::now() - 5s);
     BOOST_TEST(b.state() == "done");
     BOOST_TEST(b.wait.value());
     BOOST_TEST(b.guard.fencing_token() == 2u);
@@ -74,7 +74,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_predicate_is_evaluated_at_first_and_after_each_notif
 {
     scene t(how);
     condition_waiter a;
-    t.sleep_until_ready(a);
+    t.wait_until_ready(a);
     BOOST_TEST(t.evaluations == 1);
     for (int i = 2; i < 5; ++i)
     {
@@ -90,7 +90,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_predicate_is_evaluated_at_first_and_after_each_notif
     t.changed.notify_one();
     drain(t.context);
     BOOST_TEST(a.state() == "done");
-    BOOST_TEST(a.owns());
+    BOOST_TEST(a.holds());
     BOOST_TEST(t.evaluations == 5);
 }
 
@@ -126,18 +126,18 @@ TURNSTILE_TEST_BOTH_PATHS(a_predicate_that_throws_at_once_ends_the_wait_holding_
     scene t(how);
     t.ready = true;
     condition_waiter a;
-    predicate_sleeper b;
+    predicate_waiter b;
     a.guard = t.lock();
     t.start(a.wait, [&] { return t.changed.async_wait(a.guard, breaks_when_ready{&t}); });
     BOOST_TEST(a.state() == end_of_broken_wait(how));
-    BOOST_TEST(a.owns());
+    BOOST_TEST(a.holds());
     // The lock was never released.
     BOOST_TEST(a.guard.fencing_token() == 1u);
     a.guard.unlock();
     b.guard = t.lock();
     t.start(b.wait, [&] { return t.changed.async_wait_for(b.guard, 1h, breaks_when_ready{&t}); });
     BOOST_TEST(b.state() == end_of_broken_wait(how));
-    BOOST_TEST(b.owns());
+    BOOST_TEST(b.holds());
     BOOST_TEST(t.evaluations == 2);
 }
 
@@ -145,7 +145,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_predicate_that_throws_after_a_notification_ends_the_
 {
     scene t(how);
     condition_waiter a;
-    predicate_sleeper b;
+    predicate_waiter b;
     attempt<guard_type> next;
     a.guard = t.lock();
     t.start(a.wait, [&] { return t.changed.async_wait(a.guard, breaks_when_ready{&t}); });
@@ -155,13 +155,13 @@ TURNSTILE_TEST_BOTH_PATHS(a_predicate_that_throws_after_a_notification_ends_the_
     t.changed.notify_all();
     BOOST_CHECK_NO_THROW(drain(t.context));
     BOOST_TEST(a.state() == end_of_broken_wait(how));
-    BOOST_TEST(a.owns());
+    BOOST_TEST(a.holds());
     BOOST_TEST(b.state() == "waiting");
     a.guard.unlock();
     BOOST_CHECK_NO_THROW(drain(t.context));
     BOOST_TEST(b.state() == end_of_broken_wait(how));
-    BOOST_TEST(b.owns());
-    t.want_lock(next);
+    BOOST_TEST(b.holds());
+    t.request_lock(next);
     b.guard.unlock();
     drain(t.context);
     BOOST_TEST(next.state() == "done");
@@ -209,7 +209,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_predicate_is_not_evaluated_while_another_holds_the_l
 {
     scene t(how);
     condition_waiter a;
-    t.sleep_until_ready(a);
+    t.wait_until_ready(a);
     guard_type held = t.lock();
     t.ready = true;
     t.changed.notify_all();
@@ -226,8 +226,8 @@ TURNSTILE_TEST_BOTH_PATHS(a_repeated_wait_goes_behind_the_others)
 {
     scene t(how);
     condition_waiter picky(t.completed, 'p'), plain(t.completed, 'q');
-    t.sleep_until_ready(picky);
-    t.sleep(plain);
+    t.wait_until_ready(picky);
+    t.wait(plain);
     t.changed.notify_one();
     drain(t.context);
     BOOST_TEST(t.completed == "");
@@ -240,11 +240,11 @@ TURNSTILE_TEST_BOTH_PATHS(a_repeated_wait_hands_the_lock_over)
 {
     scene t(how);
     condition_waiter picky;
-    t.sleep_until_ready(picky);
+    t.wait_until_ready(picky);
     guard_type held = t.lock();
     t.changed.notify_one();
     attempt<guard_type> next;
-    t.want_lock(next);
+    t.request_lock(next);
     held.unlock();
     drain(t.context);
     BOOST_TEST(t.evaluations == 2);
@@ -258,19 +258,19 @@ TURNSTILE_TEST_BOTH_PATHS(a_cancellation_after_a_notification_counts_if_the_pred
     {
         scene t(how);
         condition_waiter plain;
-        predicate_sleeper timed;
-        t.sleep_until_ready(plain);
-        t.sleep_until_ready_or(timed, manual_clock::now() + 5s);
+        predicate_waiter timed;
+        t.wait_until_ready(plain);
+        t.wait_until_ready_or(timed, manual_clock::now() + 5s);
         t.changed.notify_all();
         plain.wait.cancel(type);
         timed.wait.cancel(type);
         drain(t.context);
         BOOST_TEST(plain.state() == "aborted");
-        BOOST_TEST(plain.owns());
+        BOOST_TEST(plain.holds());
         plain.guard.unlock();
         drain(t.context);
         BOOST_TEST(timed.state() == "aborted");
-        BOOST_TEST(timed.owns());
+        BOOST_TEST(timed.holds());
     }
 }
 
@@ -278,9 +278,9 @@ TURNSTILE_TEST_BOTH_PATHS(a_cancellation_after_a_notification_is_too_late_if_the
 {
     scene t(how);
     condition_waiter plain;
-    predicate_sleeper timed;
-    t.sleep_until_ready(plain);
-    t.sleep_until_ready_or(timed, manual_clock::now() + 5s);
+    predicate_waiter timed;
+    t.wait_until_ready(plain);
+    t.wait_until_ready_or(timed, manual_clock::now() + 5s);
     t.ready = true;
     t.changed.notify_all();
     plain.wait.cancel();
@@ -297,13 +297,13 @@ TURNSTILE_TEST_BOTH_PATHS(a_cancellation_during_a_repeated_wait_counts)
 {
     scene t(how);
     condition_waiter a;
-    t.sleep_until_ready(a);
+    t.wait_until_ready(a);
     t.changed.notify_one();
     drain(t.context);
     a.wait.cancel();
     drain(t.context);
     BOOST_TEST(a.state() == "aborted");
-    BOOST_TEST(a.owns());
+    BOOST_TEST(a.holds());
 }
 
 TURNSTILE_TEST_BOTH_PATHS(a_cancellation_out_of_the_predicate_counts)
@@ -325,7 +325,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_cancellation_out_of_the_predicate_counts)
         t.changed.notify_one();
         drain(t.context);
         BOOST_TEST(a.state() == "aborted");
-        BOOST_TEST(a.owns());
+        BOOST_TEST(a.holds());
     }
 }
 

@@ -29,15 +29,15 @@ using guard_type = scene::guard_type;
 TURNSTILE_TEST_BOTH_PATHS(a_timed_waiter_that_is_notified_in_time)
 {
     scene t(how);
-    timed_sleeper a;
-    t.sleep_until(a, manual_clock::now() + 5s);
+    timed_waiter a;
+    t.wait_until(a, manual_clock::now() + 5s);
     t.advance(4s);
     BOOST_TEST(a.state() == "waiting");
     t.changed.notify_one();
     drain(t.context);
     BOOST_TEST(a.state() == "done");
     BOOST_TEST((a.wait.value() == std::cv_status::no_timeout));
-    BOOST_TEST(a.owns());
+    BOOST_TEST(a.holds());
     t.advance(5s);
     BOOST_TEST(a.state() == "done");
 }
@@ -45,22 +45,22 @@ TURNSTILE_TEST_BOTH_PATHS(a_timed_waiter_that_is_notified_in_time)
 TURNSTILE_TEST_BOTH_PATHS(a_timed_waiter_ends_at_its_deadline_holding_the_lock)
 {
     scene t(how);
-    timed_sleeper a;
-    t.sleep_until(a, manual_clock::now() + 5s);
+    timed_waiter a;
+    t.wait_until(a, manual_clock::now() + 5s);
     t.advance(5s);
     BOOST_TEST(a.state() == "done");
     BOOST_TEST((a.wait.value() == std::cv_status::timeout));
-    BOOST_TEST(a.owns());
+    BOOST_TEST(a.holds());
     BOOST_TEST(t.mutex.is_locked());
 }
 
 TURNSTILE_TEST_BOTH_PATHS(a_timed_waiter_waits_for_the_lock_even_after_its_deadline)
 {
     scene t(how);
-    timed_sleeper a;
-    predicate_sleeper b;
-    t.sleep_until(a, manual_clock::now() + 5s);
-    t.sleep_until_ready_or(b, manual_clock::now() + 6s);
+    timed_waiter a;
+    predicate_waiter b;
+    t.wait_until(a, manual_clock::now() + 5s);
+    t.wait_until_ready_or(b, manual_clock::now() + 6s);
     guard_type held = t.lock();
     t.advance(5s);
     t.advance(9s);
@@ -70,20 +70,20 @@ TURNSTILE_TEST_BOTH_PATHS(a_timed_waiter_waits_for_the_lock_even_after_its_deadl
     drain(t.context);
     BOOST_TEST(a.state() == "done");
     BOOST_TEST((a.wait.value() == std::cv_status::timeout));
-    BOOST_TEST(a.owns());
+    BOOST_TEST(a.holds());
     BOOST_TEST(b.state() == "waiting");
     a.guard.unlock();
     drain(t.context);
     BOOST_TEST(b.state() == "done");
     BOOST_TEST(!b.wait.value());
-    BOOST_TEST(b.owns());
+    BOOST_TEST(b.holds());
 }
 
 TURNSTILE_TEST_BOTH_PATHS(a_notification_in_time_counts_even_if_the_lock_is_granted_late)
 {
     scene t(how);
-    timed_sleeper a;
-    t.sleep_until(a, manual_clock::now() + 5s);
+    timed_waiter a;
+    t.wait_until(a, manual_clock::now() + 5s);
     guard_type held = t.lock();
     t.changed.notify_one();
     t.advance(9s);
@@ -97,10 +97,10 @@ TURNSTILE_TEST_BOTH_PATHS(a_notification_in_time_counts_even_if_the_lock_is_gran
 TURNSTILE_TEST_BOTH_PATHS(a_waiter_that_times_out_loses_no_notification)
 {
     scene t(how);
-    timed_sleeper a;
+    timed_waiter a;
     condition_waiter b;
-    t.sleep_until(a, manual_clock::now() + 5s);
-    t.sleep(b);
+    t.wait_until(a, manual_clock::now() + 5s);
+    t.wait(b);
     guard_type held = t.lock();
     t.advance(5s);
     t.changed.notify_one();
@@ -115,28 +115,28 @@ TURNSTILE_TEST_BOTH_PATHS(a_waiter_that_times_out_loses_no_notification)
 TURNSTILE_TEST_BOTH_PATHS(a_deadline_in_the_past)
 {
     scene t(how);
-    timed_sleeper a, b;
-    predicate_sleeper c;
-    t.sleep_until(a, manual_clock::now() - 5s);
+    timed_waiter a, b;
+    predicate_waiter c;
+    t.wait_until(a, manual_clock::now() - 5s);
     BOOST_TEST((a.wait.value() == std::cv_status::timeout));
-    BOOST_TEST(a.owns());
+    BOOST_TEST(a.holds());
     a.guard.unlock();
     b.guard = t.lock();
     t.start(b.wait, [&] { return t.changed.async_wait_for(b.guard, -1h); });
     BOOST_TEST((b.wait.value() == std::cv_status::timeout));
-    BOOST_TEST(b.owns());
+    BOOST_TEST(b.holds());
     b.guard.unlock();
-    t.sleep_until_ready_or(c, manual_clock::now() - 5s);
+    t.wait_until_ready_or(c, manual_clock::now() - 5s);
     BOOST_TEST(c.state() == "done");
     BOOST_TEST(!c.wait.value());
-    BOOST_TEST(c.owns());
+    BOOST_TEST(c.holds());
 }
 
 TURNSTILE_TEST_BOTH_PATHS(a_duration_may_be_long)
 {
     scene t(how);
-    timed_sleeper a;
-    predicate_sleeper b;
+    timed_waiter a;
+    predicate_waiter b;
     a.guard = t.lock();
     t.start(a.wait, [&] { return t.changed.async_wait_for(a.guard, std::chrono::hours::max()); });
     b.guard = t.lock();
@@ -160,14 +160,14 @@ TURNSTILE_TEST_BOTH_PATHS(a_duration_may_be_long)
 TURNSTILE_TEST_BOTH_PATHS(a_duration_is_measured_on_the_steady_clock)
 {
     scene t(how);
-    timed_sleeper a;
-    predicate_sleeper b;
+    timed_waiter a;
+    predicate_waiter b;
     const auto start = std::chrono::steady_clock::now();
     a.guard = t.lock();
     launch(how, t.context.get_executor(), a.wait,
            [&] { return t.changed.async_wait_for(a.guard, 10ms); });
     t.context.run();
-    BOOST_TEST(a.owns());
+    BOOST_TEST(a.holds());
     BOOST_TEST((a.wait.value() == std::cv_status::timeout));
     BOOST_TEST((std::chrono::steady_clock::now() - start >= 10ms));
     a.guard.unlock();
@@ -176,7 +176,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_duration_is_measured_on_the_steady_clock)
            [&] { return t.changed.async_wait_for(b.guard, 10ms, scene::is_ready{&t, &b.guard}); });
     t.context.restart();
     t.context.run();
-    BOOST_TEST(b.owns());
+    BOOST_TEST(b.holds());
     BOOST_TEST(b.state() == "done");
     BOOST_TEST(!b.wait.value());
     BOOST_TEST((std::chrono::steady_clock::now() - start >= 20ms));
@@ -185,35 +185,35 @@ TURNSTILE_TEST_BOTH_PATHS(a_duration_is_measured_on_the_steady_clock)
 TURNSTILE_TEST_BOTH_PATHS(a_predicate_that_comes_true_in_time)
 {
     scene t(how);
-    predicate_sleeper a;
-    t.sleep_until_ready_or(a, manual_clock::now() + 5s);
+    predicate_waiter a;
+    t.wait_until_ready_or(a, manual_clock::now() + 5s);
     BOOST_TEST(a.state() == "waiting");
     t.ready = true;
     t.changed.notify_one();
     drain(t.context);
     BOOST_TEST(a.state() == "done");
     BOOST_TEST(a.wait.value());
-    BOOST_TEST(a.owns());
+    BOOST_TEST(a.holds());
     BOOST_TEST(t.evaluations == 2);
 }
 
 TURNSTILE_TEST_BOTH_PATHS(a_predicate_that_is_false_at_the_deadline)
 {
     scene t(how);
-    predicate_sleeper a;
-    t.sleep_until_ready_or(a, manual_clock::now() + 5s);
+    predicate_waiter a;
+    t.wait_until_ready_or(a, manual_clock::now() + 5s);
     t.advance(5s);
     BOOST_TEST(a.state() == "done");
     BOOST_TEST(!a.wait.value());
-    BOOST_TEST(a.owns());
+    BOOST_TEST(a.holds());
     BOOST_TEST(t.evaluations == 2);
 }
 
 TURNSTILE_TEST_BOTH_PATHS(a_predicate_that_holds_at_the_deadline_without_a_notification)
 {
     scene t(how);
-    predicate_sleeper a;
-    t.sleep_until_ready_or(a, manual_clock::now() + 5s);
+    predicate_waiter a;
+    t.wait_until_ready_or(a, manual_clock::now() + 5s);
     t.ready = true;
     t.advance(5s);
     BOOST_TEST(a.state() == "done");
@@ -223,8 +223,8 @@ TURNSTILE_TEST_BOTH_PATHS(a_predicate_that_holds_at_the_deadline_without_a_notif
 TURNSTILE_TEST_BOTH_PATHS(a_repeated_wait_keeps_its_deadline)
 {
     scene t(how);
-    predicate_sleeper a;
-    t.sleep_until_ready_or(a, manual_clock::now() + 5s);
+    predicate_waiter a;
+    t.wait_until_ready_or(a, manual_clock::now() + 5s);
     for (int i = 0; i < 4; ++i)
     {
         manual_clock::advance(1s);
@@ -241,10 +241,10 @@ TURNSTILE_TEST_BOTH_PATHS(a_repeated_wait_keeps_its_deadline)
 TURNSTILE_TEST_BOTH_PATHS(a_cancelled_timed_wait_has_no_time_limit)
 {
     scene t(how);
-    timed_sleeper a;
-    predicate_sleeper b;
-    t.sleep_until(a, manual_clock::now() + 5s);
-    t.sleep_until_ready_or(b, manual_clock::now() + 5s);
+    timed_waiter a;
+    predicate_waiter b;
+    t.wait_until(a, manual_clock::now() + 5s);
+    t.wait_until_ready_or(b, manual_clock::now() + 5s);
     guard_type held = t.lock();
     a.wait.cancel();
     b.wait.cancel();
@@ -253,11 +253,11 @@ TURNSTILE_TEST_BOTH_PATHS(a_cancelled_timed_wait_has_no_time_limit)
     held.unlock();
     drain(t.context);
     BOOST_TEST(a.state() == "aborted");
-    BOOST_TEST(a.owns());
+    BOOST_TEST(a.holds());
     a.guard.unlock();
     drain(t.context);
     BOOST_TEST(b.state() == "aborted");
-    BOOST_TEST(b.owns());
+    BOOST_TEST(b.holds());
 }
 
 BOOST_AUTO_TEST_CASE(a_context_does_not_run_out_of_work_while_a_timed_out_waiter_waits_for_the_lock)

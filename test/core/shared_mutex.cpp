@@ -45,7 +45,7 @@ using read_guard = scene::read_guard;
 using upgrade_guard = scene::upgrade_guard;
 using writing = scene::writing;
 using reading = scene::reading;
-using preparing = scene::preparing;
+using locking_upgrade = scene::locking_upgrade;
 
 }  // namespace
 
@@ -108,12 +108,12 @@ TURNSTILE_TEST_BOTH_PATHS(a_writer_is_alone)
     scene t(how);
     writing first, second;
     reading reader;
-    preparing upgrader;
+    locking_upgrade upgrader;
     t.write(first);
     BOOST_TEST(first.state() == "done");
     t.write(second);
     t.read(reader);
-    t.prepare(upgrader);
+    t.lock_upgrade(upgrader);
     BOOST_TEST(second.state() == "waiting");
     BOOST_TEST(reader.state() == "waiting");
     BOOST_TEST(upgrader.state() == "waiting");
@@ -139,10 +139,10 @@ TURNSTILE_TEST_BOTH_PATHS(a_writer_waits_for_every_reader)
 TURNSTILE_TEST_BOTH_PATHS(an_upgradable_reader_is_compatible_with_readers)
 {
     scene t(how);
-    preparing upgrader;
+    locking_upgrade upgrader;
     reading before, after;
     t.read(before);
-    t.prepare(upgrader);
+    t.lock_upgrade(upgrader);
     t.read(after);
     BOOST_TEST(before.state() == "done");
     BOOST_TEST(upgrader.state() == "done");
@@ -153,9 +153,9 @@ TURNSTILE_TEST_BOTH_PATHS(an_upgradable_reader_is_compatible_with_readers)
 TURNSTILE_TEST_BOTH_PATHS(only_one_may_upgrade_at_a_time)
 {
     scene t(how);
-    preparing first, second;
-    t.prepare(first);
-    t.prepare(second);
+    locking_upgrade first, second;
+    t.lock_upgrade(first);
+    t.lock_upgrade(second);
     BOOST_TEST(first.state() == "done");
     BOOST_TEST(second.state() == "waiting");
     release(t, first.value());
@@ -177,9 +177,9 @@ TURNSTILE_TEST_BOTH_PATHS(the_mutex_is_free_when_all_have_left)
 {
     scene t(how);
     reading reader;
-    preparing upgrader;
+    locking_upgrade upgrader;
     t.read(reader);
-    t.prepare(upgrader);
+    t.lock_upgrade(upgrader);
     reader.value().unlock();
     BOOST_TEST(!t.is_free());
     upgrader.value().unlock();
@@ -236,12 +236,12 @@ TURNSTILE_TEST_BOTH_PATHS(the_numbers_of_the_grants_rise)
     {
         writing writer, upgrade, late;
         reading first, second;
-        preparing upgrader;
+        locking_upgrade upgrader;
         t.write(writer);
         BOOST_TEST(rises(writer.value()));
         t.read(first);
         t.read(second);
-        t.prepare(upgrader);
+        t.lock_upgrade(upgrader);
         release(t, writer.value());
         BOOST_TEST(rises(first.value()));
         BOOST_TEST(rises(second.value()));
@@ -346,7 +346,7 @@ TURNSTILE_TEST_BOTH_PATHS(waiters_are_aborted_when_the_mutex_is_destroyed)
     std::optional<shared_mutex> m(context);
     const write_guard held = *m->try_lock();
     reading reader, timed;
-    preparing upgrader;
+    locking_upgrade upgrader;
     writing writer;
     start(how, context, reader, [&] { return m->async_lock_shared(); });
     start(how, context, timed, [&] { return m->async_try_lock_shared_for(1h); });
@@ -382,7 +382,7 @@ BOOST_AUTO_TEST_CASE(an_immediate_grant_of_a_destroyed_mutex_is_aborted)
     asio::io_context context;
     std::optional<shared_mutex> m(context);
     reading reader;
-    preparing upgrader;
+    locking_upgrade upgrader;
     start(path::handler, context.get_executor(), reader, [&] { return m->async_lock_shared(); });
     start(path::handler, context.get_executor(), upgrader,
           [&] { return m->async_try_lock_upgrade(); });
@@ -421,7 +421,7 @@ TURNSTILE_TEST_BOTH_PATHS(undeliverable_grants_are_released)
     shared_mutex m(mine);
     write_guard held = *m.try_lock();
     reading reader;
-    preparing upgrader;
+    locking_upgrade upgrader;
     writing writer;
     {
         asio::io_context context;

@@ -29,7 +29,7 @@ using read_guard = scene::read_guard;
 using upgrade_guard = scene::upgrade_guard;
 using writing = scene::writing;
 using reading = scene::reading;
-using preparing = scene::preparing;
+using locking_upgrade = scene::locking_upgrade;
 
 }  // namespace
 
@@ -240,7 +240,7 @@ TURNSTILE_TEST_BOTH_PATHS(after_an_upgrade_of_a_destroyed_context_waiters_behind
     upgrade_guard guard = *m.try_lock_upgrade();
     writing upgrade;
     reading reader;
-    preparing next;
+    locking_upgrade next;
     {
         asio::io_context context;
         start(how, context, upgrade, [&] { return m.async_upgrade(guard); });
@@ -384,9 +384,9 @@ TURNSTILE_TEST_BOTH_PATHS(an_upgradable_reader_can_become_a_reader)
 {
     scene t(how);
     upgrade_guard upgrader = t.upgrader();
-    preparing next(t.completed, 'u');
+    locking_upgrade next(t.completed, 'u');
     writing writer(t.completed, 'w');
-    t.prepare(next);
+    t.lock_upgrade(next);
     t.write(writer);
     read_guard reader = t.mutex.downgrade(std::move(upgrader));
     BOOST_TEST(reader.owns_lock());
@@ -404,10 +404,10 @@ TURNSTILE_TEST_BOTH_PATHS(a_writer_can_become_the_upgradable_reader)
     scene t(how);
     write_guard writer = t.writer();
     reading reader(t.completed, 'r');
-    preparing other(t.completed, 'o');
+    locking_upgrade other(t.completed, 'o');
     writing next(t.completed, 'w'), again(t.completed, 'a');
     t.read(reader);
-    t.prepare(other);
+    t.lock_upgrade(other);
     t.write(next);
     upgrade_guard upgrader = t.mutex.downgrade_to_upgrade(std::move(writer));
     BOOST_TEST(upgrader.owns_lock());

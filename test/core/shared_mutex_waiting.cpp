@@ -24,7 +24,7 @@ using read_guard = scene::read_guard;
 using upgrade_guard = scene::upgrade_guard;
 using writing = scene::writing;
 using reading = scene::reading;
-using preparing = scene::preparing;
+using locking_upgrade = scene::locking_upgrade;
 
 }  // namespace
 
@@ -51,9 +51,9 @@ TURNSTILE_TEST_BOTH_PATHS(an_upgradable_reader_does_not_overtake_a_waiting_write
     scene t(how);
     const read_guard held = t.reader();
     writing writer;
-    preparing upgrader;
+    locking_upgrade upgrader;
     t.write(writer);
-    t.prepare(upgrader);
+    t.lock_upgrade(upgrader);
     BOOST_TEST(upgrader.state() == "waiting");
 }
 
@@ -61,9 +61,9 @@ TURNSTILE_TEST_BOTH_PATHS(a_reader_does_not_overtake_a_waiting_upgradable_reader
 {
     scene t(how);
     upgrade_guard held = t.upgrader();
-    preparing second;
+    locking_upgrade second;
     reading reader;
-    t.prepare(second);
+    t.lock_upgrade(second);
     t.read(reader);
     BOOST_TEST(reader.state() == "waiting");
     release(t, held);
@@ -93,11 +93,11 @@ TURNSTILE_TEST_BOTH_PATHS(readers_and_the_upgrader_among_them_are_let_in_togethe
     scene t(how);
     write_guard held = t.writer();
     reading a(t.completed, 'a'), b(t.completed, 'b');
-    preparing u(t.completed, 'u'), v(t.completed, 'v');
+    locking_upgrade u(t.completed, 'u'), v(t.completed, 'v');
     t.read(a);
-    t.prepare(u);
+    t.lock_upgrade(u);
     t.read(b);
-    t.prepare(v);
+    t.lock_upgrade(v);
     release(t, held);
     BOOST_TEST(t.completed == "aub");
     BOOST_TEST(v.state() == "waiting");
@@ -212,7 +212,7 @@ TURNSTILE_TEST_BOTH_PATHS(try_operations_acquire_a_free_lock)
 {
     scene t(how);
     reading reader;
-    preparing upgrader;
+    locking_upgrade upgrader;
     t.start(reader, [&] { return t.mutex.async_try_lock_shared(); });
     t.start(upgrader, [&] { return t.mutex.async_try_lock_upgrade(); });
     BOOST_TEST(reader.state() == "done");
@@ -231,7 +231,7 @@ TURNSTILE_TEST_BOTH_PATHS(trying_does_not_wait)
     scene t(how);
     const write_guard held = t.writer();
     reading reader;
-    preparing upgrader;
+    locking_upgrade upgrader;
     writing writer;
     t.start(reader, [&] { return t.mutex.async_try_lock_shared(); });
     t.start(upgrader, [&] { return t.mutex.async_try_lock_upgrade(); });
@@ -248,7 +248,7 @@ TURNSTILE_TEST_BOTH_PATHS(try_operations_do_not_overtake_waiters)
     writing waiter;
     t.write(waiter);
     reading reader;
-    preparing upgrader;
+    locking_upgrade upgrader;
     t.start(reader, [&] { return t.mutex.async_try_lock_shared(); });
     t.start(upgrader, [&] { return t.mutex.async_try_lock_upgrade(); });
     BOOST_TEST(reader.state() == "timed out");
@@ -263,7 +263,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_timed_attempt_is_granted_free_locks_at_once)
 {
     scene t(how);
     reading reader;
-    preparing upgrader;
+    locking_upgrade upgrader;
     t.start(reader, [&] { return t.mutex.async_try_lock_shared_until(manual_clock::now()); });
     t.start(upgrader, [&] { return t.mutex.async_try_lock_upgrade_until(manual_clock::now()); });
     BOOST_TEST(reader.state() == "done");
@@ -281,7 +281,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_timed_attempt_is_granted_units_that_are_released_in_
     write_guard held = t.writer();
     const auto deadline = manual_clock::now() + 5s;
     reading reader;
-    preparing upgrader;
+    locking_upgrade upgrader;
     writing writer;
     t.start(reader, [&] { return t.mutex.async_try_lock_shared_until(deadline); });
     t.start(upgrader, [&] { return t.mutex.async_try_lock_upgrade_until(deadline); });
@@ -303,7 +303,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_timed_attempt_times_out_at_its_deadline)
     write_guard held = t.writer();
     const auto deadline = manual_clock::now() + 5s;
     reading reader;
-    preparing upgrader;
+    locking_upgrade upgrader;
     writing writer;
     t.start(reader, [&] { return t.mutex.async_try_lock_shared_until(deadline); });
     t.start(upgrader, [&] { return t.mutex.async_try_lock_upgrade_until(deadline); });
@@ -337,7 +337,7 @@ TURNSTILE_TEST_BOTH_PATHS(an_expired_duration_is_not_an_error)
     scene t(how);
     write_guard held = t.writer();
     reading reader;
-    preparing upgrader;
+    locking_upgrade upgrader;
     writing writer, patient;
     t.start(reader, [&] { return t.mutex.async_try_lock_shared_for(-1h); });
     t.start(upgrader, [&] { return t.mutex.async_try_lock_upgrade_for(0s); });
@@ -361,11 +361,11 @@ TURNSTILE_TEST_BOTH_PATHS(each_type_of_cancellation_ends_the_waiting)
         write_guard held = t.writer();
         writing writer, timed;
         reading reader;
-        preparing upgrader;
+        locking_upgrade upgrader;
         t.write(writer);
         t.start(timed, [&] { return t.mutex.async_try_lock_until(manual_clock::now() + 5s); });
         t.read(reader);
-        t.prepare(upgrader);
+        t.lock_upgrade(upgrader);
         writer.cancel(type);
         timed.cancel(type);
         reader.cancel(type);
@@ -387,9 +387,9 @@ TURNSTILE_TEST_BOTH_PATHS(a_grant_that_was_faster_than_the_cancellation_counts)
         scene t(how);
         write_guard held = t.writer();
         reading reader;
-        preparing upgrader;
+        locking_upgrade upgrader;
         t.read(reader);
-        t.prepare(upgrader);
+        t.lock_upgrade(upgrader);
         held.unlock();
         reader.cancel(type);
         upgrader.cancel(type);

@@ -31,14 +31,14 @@ struct condition_waiter
     }
 
     [[nodiscard]] std::string state() const { return wait.state(); }
-    [[nodiscard]] bool owns() const { return guard.owns_lock(); }
+    [[nodiscard]] bool holds() const { return guard.owns_lock(); }
 
     async_mutex::guard_type guard;
     attempt<T> wait;
 };
 
-using timed_sleeper = condition_waiter<std::cv_status>;
-using predicate_sleeper = condition_waiter<bool>;
+using timed_waiter = condition_waiter<std::cv_status>;
+using predicate_waiter = condition_waiter<bool>;
 
 /// A mutex with a condition, and a context for all operations.
 struct condition_scene : local_scene
@@ -72,32 +72,32 @@ struct condition_scene : local_scene
         return std::move(*taken);
     }
 
-    void sleep(condition_waiter<>& s)
+    void wait(condition_waiter<>& s)
     {
         s.guard = lock();
         start(s.wait, [this, &s] { return changed.async_wait(s.guard); });
     }
 
-    void sleep_until_ready(condition_waiter<>& s)
+    void wait_until_ready(condition_waiter<>& s)
     {
         s.guard = lock();
         start(s.wait, [this, &s] { return changed.async_wait(s.guard, is_ready{this, &s.guard}); });
     }
 
-    void sleep_until(timed_sleeper& s, manual_clock::time_point deadline)
+    void wait_until(timed_waiter& s, manual_clock::time_point deadline)
     {
         s.guard = lock();
         start(s.wait, [this, &s, deadline] { return changed.async_wait_until(s.guard, deadline); });
     }
 
-    void sleep_until_ready_or(predicate_sleeper& s, manual_clock::time_point deadline)
+    void wait_until_ready_or(predicate_waiter& s, manual_clock::time_point deadline)
     {
         s.guard = lock();
         start(s.wait, [this, &s, deadline]
               { return changed.async_wait_until(s.guard, deadline, is_ready{this, &s.guard}); });
     }
 
-    void want_lock(attempt<guard_type>& a)
+    void request_lock(attempt<guard_type>& a)
     {
         start(a, [this] { return mutex.async_lock(); });
     }

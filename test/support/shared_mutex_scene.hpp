@@ -26,7 +26,7 @@ struct shared_mutex_scene : local_scene
     using upgrade_guard = shared_mutex::upgrade_guard_type;
     using writing = attempt<write_guard>;
     using reading = attempt<read_guard>;
-    using preparing = attempt<upgrade_guard>;
+    using locking_upgrade = attempt<upgrade_guard>;
 
     explicit shared_mutex_scene(path p)
         : local_scene(p)
@@ -44,7 +44,7 @@ struct shared_mutex_scene : local_scene
         start(a, [this] { return mutex.async_lock(); });
     }
 
-    void prepare(preparing& a)
+    void lock_upgrade(locking_upgrade& a)
     {
         start(a, [this] { return mutex.async_lock_upgrade(); });
     }
