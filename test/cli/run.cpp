@@ -104,7 +104,7 @@ BOOST_AUTO_TEST_CASE(the_program_runs_while_the_lock_is_held)
     files.end();
     BOOST_TEST(run.exit_status() == 7);
     // The release was confirmed before the process ended.
-    BOOST_TEST(lock.owner() == "");
+    BOOST_TEST(lock.holder() == "");
 }
 
 BOOST_AUTO_TEST_CASE(the_exit_status_is_that_of_the_program)
@@ -115,7 +115,7 @@ BOOST_AUTO_TEST_CASE(the_exit_status_is_that_of_the_program)
         words arguments{"run", "job", "--"};
         arguments.insert(arguments.end(), command.begin(), command.end());
         const int status = cli_result(server.url(), arguments).status;
-        BOOST_TEST(lock_view(server, "job").owner() == "");
+        BOOST_TEST(lock_view(server, "job").holder() == "");
         return status;
     };
     BOOST_TEST(status_of({"true"}) == 0);
@@ -226,7 +226,7 @@ BOOST_AUTO_TEST_CASE(a_signal_is_forwarded_to_the_program)
     run.signal(SIGTERM);
     BOOST_TEST(run.line() == "term");
     BOOST_TEST(run.exit_status() == 3);
-    BOOST_TEST(lock_view(server, "job").owner() == "");
+    BOOST_TEST(lock_view(server, "job").holder() == "");
 }
 
 BOOST_AUTO_TEST_CASE(without_a_terminal_signals_reach_the_children_of_the_program)
@@ -267,7 +267,7 @@ BOOST_AUTO_TEST_CASE(the_program_learns_that_its_terminal_has_closed)
     BOOST_TEST(run.line() == "started");
     run.hang_up();
     BOOST_TEST(run.exit_status() == -SIGHUP);
-    BOOST_TEST(lock_view(server, "job").owner() == "");
+    BOOST_TEST(lock_view(server, "job").holder() == "");
 }
 
 BOOST_AUTO_TEST_CASE(the_program_does_not_outlive_a_killed_turnstile)
@@ -331,7 +331,7 @@ BOOST_AUTO_TEST_CASE(a_signal_that_comes_with_the_end_of_the_program_leaves_time
     const int status = run.exit_status();
     // The process waits for the server's answer, but not for long.
     BOOST_TEST((status == 128 + SIGKILL || status == -SIGTERM));
-    BOOST_TEST(lock_view(server, "job").owner() == "");
+    BOOST_TEST(lock_view(server, "job").holder() == "");
 }
 
 BOOST_AUTO_TEST_CASE(ignored_signals_stay_ignored)

@@ -166,18 +166,18 @@ BOOST_AUTO_TEST_CASE(a_strand_that_shuts_down_does_not_recurse)
 namespace {
 
 /// The destructor destroys the mutex and cancels the operation.
-struct session
+struct mutex_with_signal
 {
-    explicit session(asio::io_context& context)
+    explicit mutex_with_signal(asio::io_context& context)
         : mutex(std::make_unique<async_mutex>(context))
         , guard(mutex->try_lock())
     {
     }
 
-    session(const session&) = delete;
-    session& operator=(const session&) = delete;
+    mutex_with_signal(const mutex_with_signal&) = delete;
+    mutex_with_signal& operator=(const mutex_with_signal&) = delete;
 
-    ~session()
+    ~mutex_with_signal()
     {
         mutex.reset();
         signal.emit(asio::cancellation_type::all);
@@ -195,7 +195,7 @@ BOOST_AUTO_TEST_CASE(a_destroyed_handler_may_destroy_the_mutex_and_cancel_anothe
     int invoked = 0;
     {
         asio::io_context context;
-        auto shared = std::make_shared<session>(context);
+        auto shared = std::make_shared<mutex_with_signal>(context);
         async_mutex& mutex = *shared->mutex;
         mutex.async_lock([&, shared](const turnstile::error_code&, async_mutex::guard_type)
                          { ++invoked; });
@@ -208,8 +208,8 @@ BOOST_AUTO_TEST_CASE(a_destroyed_handler_may_destroy_the_mutex_and_cancel_anothe
 
 namespace {
 
-/// Starts a wait that the signal of the session can cancel. Its handler counts its invocations.
-void wait_cancellably(session& shared, bool is_timed, int& invoked)
+/// Starts a wait that the signal of @p shared can cancel. Its handler counts its invocations.
+void wait_cancellably(mutex_with_signal& shared, bool is_timed, int& invoked)
 {
     const auto handler = asio::bind_cancellation_slot(
         shared.signal.slot(), [&invoked](const turnstile::error_code&, auto) { ++invoked; });
@@ -227,7 +227,7 @@ BOOST_AUTO_TEST_CASE(a_destroyed_handler_may_cancel_a_waiter_that_is_already_des
     for (const bool is_timed : {false, true})
     {
         asio::io_context context;
-        auto shared = std::make_shared<session>(context);
+        auto shared = std::make_shared<mutex_with_signal>(context);
         wait_cancellably(*shared, is_timed, invoked);
         shared->mutex->async_lock([&, shared](const turnstile::error_code&, async_mutex::guard_type)
                                   { ++invoked; });
@@ -241,7 +241,7 @@ BOOST_AUTO_TEST_CASE(a_destroyed_handler_may_cancel_a_granted_waiter_that_is_alr
     for (const bool is_timed : {false, true})
     {
         asio::io_context context;
-        auto shared = std::make_shared<session>(context);
+        auto shared = std::make_shared<mutex_with_signal>(context);
         wait_cancellably(*shared, is_timed, invoked);
         shared->guard.reset();
         // A timed wait has two completions. After this, only that of the timer is left.
@@ -671,7 +671,7 @@ public:
     [[nodiscard]] auto get_executor() { return pool_.get_executor(); }
 
     /// Waits until everything that was posted before has run.
-    void settle()
+    void drain()
     {
         std::promise<void> done;
         asio::post(pool_, [&] { done.set_value(); });
@@ -702,7 +702,7 @@ void start_on_pool(async_mutex& mutex, one_thread& thread, bool coroutine, life 
         mutex.async_lock(asio::bind_executor(
             thread.get_executor(), [completions](const turnstile::error_code&,
                                                  async_mutex::guard_type) { ++*completions; }));
-    thread.settle();
+    thread.drain();
 }
 
 void destroy_pool_in_every_order(bool coroutine, bool granted)

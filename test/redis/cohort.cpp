@@ -150,7 +150,7 @@ BOOST_AUTO_TEST_CASE(hand_overs_within_a_cohort_need_no_commands)
     BOOST_TEST(scripts_run(server) == before + 2);
     // The server knows the last token of the run.
     BOOST_TEST(lock_view(server, "a").number("fence") == last);
-    BOOST_TEST(lock_view(server, "a").owner() == "");
+    BOOST_TEST(lock_view(server, "a").holder() == "");
 }
 
 BOOST_AUTO_TEST_CASE(without_a_cohort_each_acquire_sends_a_command)

@@ -101,7 +101,7 @@ BOOST_AUTO_TEST_CASE(a_grant_waits_for_a_replica_that_is_late)
     BOOST_TEST(until([&] { return client.metrics().attempts == 0; }));
     d.replica.pause();
     const auto first = client.lock("a");
-    BOOST_TEST(until([&] { return !lock_view(d.master, "a").owner().empty(); }));
+    BOOST_TEST(until([&] { return !lock_view(d.master, "a").holder().empty(); }));
     // The other locks of the session are not delayed.
     const auto other = granted(client.lock("b"));
     BOOST_TEST(other->unlock() == error_code());
@@ -128,7 +128,7 @@ BOOST_AUTO_TEST_CASE(a_grant_that_no_replica_acknowledges_is_released)
     BOOST_TEST(until([&] { return client.metrics().attempts == 0; }));
     BOOST_TEST(lock_view(server, "a").number("fence") != 0U);
     // The lock is released at once, and not by the expiry of its lease.
-    BOOST_TEST(lock_view(server, "a").owner() == "");
+    BOOST_TEST(lock_view(server, "a").holder() == "");
 }
 
 BOOST_AUTO_TEST_CASE(a_grant_that_is_lost_while_it_waits_for_a_replica_is_not_delivered)
@@ -141,7 +141,7 @@ BOOST_AUTO_TEST_CASE(a_grant_that_is_lost_while_it_waits_for_a_replica_is_not_de
     attempt<async_mutex::guard_type> lock;
     attempt<std::size_t> removal;
     start(path::handler, context, lock, [&] { return mutex.async_lock(); });
-    BOOST_TEST(run_until(context, [&] { return !lock_view(d.master, "a").owner().empty(); }));
+    BOOST_TEST(run_until(context, [&] { return !lock_view(d.master, "a").holder().empty(); }));
     start(path::handler, context, removal, [&] { return mutex.async_break(); });
     BOOST_TEST(run_until(context, [&] { return lock.is_complete(); }));
     BOOST_TEST(lock.state() == not_replicated);
@@ -229,19 +229,19 @@ BOOST_AUTO_TEST_CASE(a_wait_for_replicas_can_be_cancelled)
     client.choose("a", mutex_options().durability(1, 60s));
     const lock_view view(server, "a");
     const auto cancelled = client.lock("a");
-    BOOST_TEST(until([&] { return !view.owner().empty(); }));
+    BOOST_TEST(until([&] { return !view.holder().empty(); }));
     cancelled->cancel();
     BOOST_TEST(cancelled->result() == aborted);
-    BOOST_TEST(until([&] { return view.owner().empty(); }));
+    BOOST_TEST(until([&] { return view.holder().empty(); }));
     // The time limit of an acquisition includes the wait for replicas.
     BOOST_TEST(client.try_lock_for("a", 50ms)->result() == "not held");
-    BOOST_TEST(until([&] { return view.owner().empty(); }));
+    BOOST_TEST(until([&] { return view.holder().empty(); }));
 
     const auto closed = client.lock("a");
-    BOOST_TEST(until([&] { return !view.owner().empty(); }));
+    BOOST_TEST(until([&] { return !view.holder().empty(); }));
     BOOST_TEST(client.close() == error_code());
     BOOST_TEST(closed->result() == make_error_code(errc::session_closed).message());
-    BOOST_TEST(view.owner().empty());
+    BOOST_TEST(view.holder().empty());
 }
 
 BOOST_AUTO_TEST_CASE(a_server_without_information_about_its_replicas_fails_the_grant)
@@ -259,7 +259,7 @@ BOOST_AUTO_TEST_CASE(a_server_without_information_about_its_replicas_fails_the_g
     const std::string failure = "cannot report what its replicas have acknowledged: NOPERM";
     BOOST_TEST(client.log().find(failure) != std::string::npos, client.log());
     BOOST_TEST(client.log().find(failure) == client.log().rfind(failure), client.log());
-    BOOST_TEST(until([&] { return lock_view(server, "a").owner().empty(); }));
+    BOOST_TEST(until([&] { return lock_view(server, "a").holder().empty(); }));
 }
 
 // Without that message, WAIT does not cover the grant.
@@ -313,7 +313,7 @@ BOOST_AUTO_TEST_CASE(a_cancelled_wait_on_a_condition_ends_when_the_replica_has_t
     BOOST_TEST(run_until(context, [&] { return lock.is_complete(); }));
     attempt<> wait;
     start(path::handler, context, wait, [&] { return changed.async_wait(lock.value()); });
-    BOOST_TEST(run_until(context, [&] { return lock_view(d.master, "a").owner().empty(); }));
+    BOOST_TEST(run_until(context, [&] { return lock_view(d.master, "a").holder().empty(); }));
     wait.cancel();
     BOOST_TEST(run_until(context, [&] { return wait.is_complete(); }));
     BOOST_TEST(wait.state() == "aborted");
@@ -342,7 +342,7 @@ BOOST_AUTO_TEST_CASE(acknowledgements_are_requested_again_over_the_next_connecti
     client.choose("a", mutex_options().durability(1, 60s));
     d.replica.pause();
     const auto holder = client.lock("a");
-    BOOST_TEST(until([&] { return !lock_view(d.master, "a").owner().empty(); }));
+    BOOST_TEST(until([&] { return !lock_view(d.master, "a").holder().empty(); }));
     const auto connections = client.metrics().connections;
     // The cut breaks both connections of the session.
     proxy.cut();

@@ -115,7 +115,7 @@ BOOST_FIXTURE_TEST_CASE(clock_set_forward_beyond_the_life_of_the_keys, clock_sce
     clock.set_ahead(1h);
     BOOST_TEST((clock.ahead() >= 59min));
     // The keys have expired. The holder reclaims the lock when it renews its lease, unless the waiter asks first.
-    BOOST_TEST(until([&] { return !view.owner().empty(); }));
+    BOOST_TEST(until([&] { return !view.holder().empty(); }));
     if (view.number("fence") == holder->fence())
     {
         BOOST_TEST(!waiter->is_complete());

@@ -277,7 +277,7 @@ BOOST_AUTO_TEST_CASE(operator_deletes_the_keys_while_nobody_waits)
     const lock_view view(server, "a");
     const auto holder = granted(client.lock("a"));
     BOOST_TEST(server.cli({"DEL", view.keys[0]}) == "1");
-    BOOST_TEST(until([&] { return holder->knows_of_loss() || !view.owner().empty(); }));
+    BOOST_TEST(until([&] { return holder->knows_of_loss() || !view.holder().empty(); }));
     BOOST_TEST(holder->holds());
     BOOST_TEST(client.metrics().lost == 0U);
     BOOST_TEST(holder->unlock() == error_code());

@@ -79,7 +79,7 @@ BOOST_FIXTURE_TEST_CASE(reply_lost_and_acquire_repeated, lock_fault_scene<>)
 
     proxy.swallow(tcp_proxy::to_client);
     const auto waiter = far.lock("a");
-    BOOST_TEST(until([&] { return !view.owner().empty(); }));
+    BOOST_TEST(until([&] { return !view.holder().empty(); }));
     const std::uint64_t fence = view.number("fence");
     BOOST_TEST(until([&] { return proxy.swallowed() > 0; }));
     BOOST_TEST(!waiter->is_complete());
@@ -99,7 +99,7 @@ BOOST_FIXTURE_TEST_CASE(acquire_lost_and_repeated, lock_fault_scene<>)
     proxy.swallow(tcp_proxy::to_server);
     const auto waiter = far.lock("a");
     BOOST_TEST(until([&] { return proxy.swallowed() > 0; }));
-    BOOST_TEST(view.owner() == "");
+    BOOST_TEST(view.holder() == "");
     proxy.mend();
     BOOST_TEST(waiter->result() == "held");
     BOOST_TEST(waiter->fence() == view.number("fence"));
@@ -145,7 +145,7 @@ BOOST_AUTO_TEST_CASE(cancel_before_the_grant)
     BOOST_TEST(holder->unlock() == error_code());
     BOOST_TEST(next->result() == "held");
     BOOST_TEST(next->unlock() == error_code());
-    BOOST_TEST(view.owner() == "");
+    BOOST_TEST(view.holder() == "");
 }
 // The test above fails if a cancellation does not remove the waiter from the queue of the server.
 
@@ -160,7 +160,7 @@ BOOST_FIXTURE_TEST_CASE(cancel_while_the_grant_is_on_its_way, lock_fault_scene<>
     BOOST_TEST(holder->unlock() == error_code());
     const std::uint64_t fence = view.number("fence");
     BOOST_TEST(fence > holder->fence());
-    BOOST_TEST(view.owner() != "");
+    BOOST_TEST(view.holder() != "");
     BOOST_TEST(until([&] { return proxy.swallowed() > 0; }));
     fickle->cancel();
     BOOST_TEST(fickle->result() == aborted);

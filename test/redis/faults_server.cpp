@@ -130,7 +130,7 @@ BOOST_FIXTURE_TEST_CASE(restart_with_empty_memory_while_releasing, lock_fault_sc
     const auto holder = granted(far.lock("a"));
     proxy.swallow(tcp_proxy::to_client);
     holder->start_unlock();
-    BOOST_TEST(until([&] { return view.owner().empty(); }));
+    BOOST_TEST(until([&] { return view.holder().empty(); }));
     BOOST_TEST(until([&] { return proxy.swallowed() > 0; }));
     server.restart();
     proxy.mend();
@@ -189,7 +189,7 @@ BOOST_AUTO_TEST_CASE(promotion_of_a_stale_replica)
         BOOST_TEST(
             until([&] { return lock_view(replica, "a").number("fence") == early->fence(); }));
         BOOST_TEST(early->unlock() == error_code());
-        BOOST_TEST(until([&] { return lock_view(replica, "a").owner().empty(); }));
+        BOOST_TEST(until([&] { return lock_view(replica, "a").holder().empty(); }));
     }
     replication.swallow(tcp_proxy::to_client);
     const auto holder = granted(first.lock("a"));
@@ -313,7 +313,7 @@ BOOST_AUTO_TEST_CASE(maxmemory_one_noeviction)
     BOOST_TEST(holder->unlock() == error_code());
     BOOST_TEST(waiter->result() == "held");
     BOOST_TEST(waiter->unlock() == error_code());
-    BOOST_TEST(lock_view(server, "a").owner() == "");
+    BOOST_TEST(lock_view(server, "a").holder() == "");
     server.run({"CONFIG", "SET", "maxmemory", "0"});
     BOOST_TEST(client.lock("b")->result() == "held");
 }

@@ -76,7 +76,7 @@ BOOST_AUTO_TEST_CASE(a_waiter_does_not_overtake_the_holder_of_a_server_that_lost
     server.restart();
     // The waiter has reconnected, but the holder has not.
     BOOST_TEST(until([&] { return view.queued() == 1; }));
-    BOOST_TEST(view.owner() == "?");
+    BOOST_TEST(view.holder() == "?");
     BOOST_TEST(never_within(50ms, [&] { return waiter->is_complete(); }));
     BOOST_TEST(holder->holds());
     proxy.refuse(false);

@@ -379,7 +379,7 @@ BOOST_AUTO_TEST_CASE(holder_and_waiters_of_a_mutex_are_named_by_their_sessions)
         BOOST_TEST(status.waiters[0].waiting_for >= status.waiters[1].waiting_for);
 
         // The nonce stays secret, because a client that knows it could listen to the session's channel.
-        const std::string owner = lock_view(server, "orders/42").owner();
+        const std::string owner = lock_view(server, "orders/42").holder();
         const std::string nonce = owner.substr(0, owner.find('#'));
         BOOST_TEST(nonce.size() > 8U);
         for (const std::string& text : texts_of(status))

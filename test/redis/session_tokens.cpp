@@ -313,7 +313,7 @@ BOOST_AUTO_TEST_CASE(a_lock_that_a_token_holds_stays_held_when_its_mutex_is_dest
         const async_mutex third(it.s, "b");
         co_await it.s.async_ping();
         BOOST_TEST(lock_view(server, "b").number("fence") == token.value());
-        BOOST_TEST(lock_view(server, "b").owner() != "");
+        BOOST_TEST(lock_view(server, "b").holder() != "");
     };
     turnstile::test::run(it.context, body());
 }
@@ -358,7 +358,7 @@ BOOST_AUTO_TEST_CASE(a_guard_whose_mutex_was_destroyed_keeps_its_lock_instead_of
         BOOST_TEST(!guard.release());
         BOOST_TEST(guard.valid());
         co_await guard.async_unlock();
-        BOOST_TEST(lock_view(server, "b").owner() == "");
+        BOOST_TEST(lock_view(server, "b").holder() == "");
     };
     turnstile::test::run(it.context, body());
 }
@@ -409,7 +409,7 @@ BOOST_AUTO_TEST_CASE(the_first_of_two_locks_cancels_the_wait_for_the_other)
     turnstile::test::run(it.context, body());
     BOOST_TEST(until([&] { return it.s.metrics().attempts == 0; }));
     BOOST_TEST(lock_view(server, "a").queued() == 0);
-    BOOST_TEST(lock_view(server, "a").owner() == "");
+    BOOST_TEST(lock_view(server, "a").holder() == "");
 }
 
 BOOST_AUTO_TEST_CASE(locks_of_two_databases_are_not_duplicates)
@@ -618,7 +618,7 @@ BOOST_AUTO_TEST_CASE(with_lock_completes_after_the_release_that_follows_a_plain_
         const auto plain = [](guard_type& guard) { return guard.fencing_token(); };
         const std::uint64_t token = co_await turnstile::with_lock(it.mutex, plain);
         BOOST_TEST(lock_view(server, "a").number("fence") == token);
-        BOOST_TEST(lock_view(server, "a").owner() == "");
+        BOOST_TEST(lock_view(server, "a").holder() == "");
     };
     turnstile::test::run(it.context, body());
 }

@@ -143,31 +143,31 @@ void job_judge::after_script(const redis_store& store, job_operation op,
 void job_judge::note_push(const executed& script, const job_contents& after)
 {
     const std::string& record = script.arguments->at(1);
-    const std::string& name = script.arguments->at(4);
+    const std::string& deduplication_id = script.arguments->at(4);
     const std::string id = word(script.answer->at(0), 2);
-    if (!name.empty())
+    if (!deduplication_id.empty())
     {
-        auto& owner = ledger_.names[name];
+        auto& holder = ledger_.deduplication_ids[deduplication_id];
         // After the clock was set back, its time may lie in a window that has ended.
-        const bool has_window = owner.until > script.shown && (!went_back_ || id == owner.id);
-        if (!owner.id.empty() && (!owner.done || has_window))
+        const bool has_window = holder.until > script.shown && (!went_back_ || id == holder.id);
+        if (!holder.id.empty() && (!holder.done || has_window))
         {
-            if (id != owner.id)
+            if (id != holder.id)
                 violate("a deduplication id has two jobs");
             return;
         }
-        owner = {id, script.shown + 1000 * std::stoll(script.arguments->at(5)), false};
+        holder = {id, script.shown + 1000 * std::stoll(script.arguments->at(5)), false};
     }
     job each;
     each.payload = parse_job_record(record)->first;
     each.level = script.arguments->at(2);
-    each.name = name;
+    each.deduplication_id = deduplication_id;
     each.was_delayed = script.arguments->at(3) != "0";
     std::string options = word(record, 0);
     std::ranges::replace(options, ',', ' ');
     if (!word(options, 1).empty())
-        each.most = number(options, 1);
-    if (!pushed_.insert(each.payload).second && name.empty())
+        each.max_attempts = number(options, 1);
+    if (!pushed_.insert(each.payload).second && deduplication_id.empty())
         violate("a push was executed twice");
     if (!ledger_.jobs.emplace(id, each).second)
         violate("a push returned the id of another job");
@@ -219,18 +219,18 @@ void job_judge::end(const executed& script, const std::string& text, double leas
         ++sums_.finished;
         if (after.jobs.contains(id))
             violate("a finished job is in the queue");
-        return free_name(id, each);
+        return free_deduplication_id(id, each);
     }
     if (how == "r")
         return;
     each.attempts = number(text, 2);
     each.failure = how == "b" ? 'f' : how[0];
     each.error = how == "f" || how == "b" ? script.error : each.error;
-    if (how != "b" && each.attempts < each.most)
+    if (how != "b" && each.attempts < each.max_attempts)
         return;
     each.is = fate::dead;
     ++sums_.dead;
-    free_name(id, each);
+    free_deduplication_id(id, each);
 }
 
 /// No worker of a connection that let a lease expire goes on waiting, except one that asks just now.
@@ -244,11 +244,11 @@ void job_judge::check_dropped(const executed& script, const std::string& lost,
             violate("worker " + worker + " waits although its connection let a lease expire");
 }
 
-void job_judge::free_name(const std::string& id, const job& each)
+void job_judge::free_deduplication_id(const std::string& id, const job& each)
 {
-    const auto owner = ledger_.names.find(each.name);
-    if (owner != ledger_.names.end() && owner->second.id == id)
-        owner->second.done = true;
+    const auto holder = ledger_.deduplication_ids.find(each.deduplication_id);
+    if (holder != ledger_.deduplication_ids.end() && holder->second.id == id)
+        holder->second.done = true;
 }
 
 void job_judge::note_retries(const executed& script)
@@ -278,7 +278,7 @@ void job_judge::note_removals(const executed& script, const job_contents& after)
             return violate("job " + id + " is gone");
         each.is = fate::removed;
         ++sums_.removed;
-        free_name(id, each);
+        free_deduplication_id(id, each);
     }
 }
 
@@ -339,7 +339,7 @@ void job_judge::start(const std::string& id, const std::string& text, time now)
     if (found == ledger_.jobs.end() || found->second.is != fate::live)
         return violate("job " + id + " was started that is not in the queue");
     const job& each = found->second;
-    if (number(text, 2) != each.attempts + 1 || number(text, 2) > each.most)
+    if (number(text, 2) != each.attempts + 1 || number(text, 2) > each.max_attempts)
         violate("the attempt " + text + " has a wrong number");
     if (word(text, 3)[0] != each.failure)
         violate("the attempt " + text + " follows another failure");
@@ -365,7 +365,7 @@ void job_judge::check_order(const std::string& id, const job_contents& after)
     }
 }
 
-/// A job is started for the listening worker that has waited longest.
+/// A job is started for the connected worker that has waited longest.
 void job_judge::check_worker(const executed& script, const std::string& text,
                              const job_contents& after, const redis_store& store)
 {
@@ -409,11 +409,12 @@ void job_judge::ended(std::uint64_t id, std::uint64_t token, const std::string& 
         violate("two finishes of a job were accepted");
 }
 
-void job_judge::pushed(const std::string& id, const std::string& payload, const std::string& name)
+void job_judge::pushed(const std::string& id, const std::string& payload,
+                       const std::string& deduplication_id)
 {
     const auto found = ledger_.jobs.find(id);
     if (found == ledger_.jobs.end() ? !has_forgotten_
-                                    : name.empty() && found->second.payload != payload)
+                                    : deduplication_id.empty() && found->second.payload != payload)
         violate("a push was confirmed that the server has not executed");
 }
 

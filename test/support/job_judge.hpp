@@ -88,7 +88,8 @@ public:
     void ended(std::uint64_t id, std::uint64_t token, const std::string& what,
                redis::detail::job_result result, bool server_was_replaced);
     /// A client has received the id of a job that it pushed.
-    void pushed(const std::string& id, const std::string& payload, const std::string& name);
+    void pushed(const std::string& id, const std::string& payload,
+                const std::string& deduplication_id);
 
     /// The server's memory and the judge's ledger of it, for a replica.
     struct ledger;
@@ -102,7 +103,7 @@ public:
     /// Checks the keys when nothing is under way. @p waiting are the workers that wait according to their clients.
     void check_rest(const redis_store& store, const std::vector<std::string>& waiting);
 
-    /// Whether a listening worker waits although a job could be started for it.
+    /// Whether a waiting worker that is connected has no job although one could be started for it.
     [[nodiscard]] bool is_left_waiting(const redis_store& store) const;
 
     struct sums
@@ -128,8 +129,8 @@ public:
     {
         std::string payload;
         std::string level;
-        std::string name;
-        std::int64_t most = 5;
+        std::string deduplication_id;
+        std::int64_t max_attempts = 5;
         std::int64_t attempts = 0;
         char failure = '-';
         std::string error;
@@ -138,8 +139,8 @@ public:
         fate is = fate::live;
     };
 
-    /// The owner of a deduplication id.
-    struct name_owner
+    /// The job that holds a deduplication id.
+    struct deduplication_holder
     {
         std::string id;
         std::int64_t until = 0;
@@ -150,7 +151,7 @@ public:
     struct ledger
     {
         std::map<std::string, job> jobs;
-        std::map<std::string, name_owner> names;
+        std::map<std::string, deduplication_holder> deduplication_ids;
     };
 
 private:
@@ -186,7 +187,7 @@ private:
     void note_removals(const executed& script, const job_contents& after);
     void check_places(const job_contents& after);
     void excuse(time now);
-    void free_name(const std::string& id, const job& each);
+    void free_deduplication_id(const std::string& id, const job& each);
 
     std::string key_;
     time lease_;

@@ -27,7 +27,7 @@ public:
     }
 
     /// The id of the holder; empty if there is none.
-    [[nodiscard]] std::string owner() const { return word("owner"); }
+    [[nodiscard]] std::string holder() const { return word("owner"); }
 
     /// A time or a number in the state; 0 if it is absent.
     [[nodiscard]] std::uint64_t number(const std::string& field) const
