@@ -43,6 +43,8 @@ struct clock_scene
 
 }  // namespace
 
+// Without the skew, this test fails. If the lock's clock waited until the server's had caught up, the crashed holder's
+// lease would last an hour longer.
 BOOST_FIXTURE_TEST_CASE(a_crashed_holder_is_replaced_after_the_clock_was_set_back, clock_scene)
 {
     lock_process holder(server, expiring(server.url()));
@@ -60,10 +62,8 @@ BOOST_FIXTURE_TEST_CASE(a_crashed_holder_is_replaced_after_the_clock_was_set_bac
     const auto next = granted(client.lock("a"));
     BOOST_TEST(next->fence() > waiter->fence());
 }
-// The test above fails without the skew. If the lock's clock waited until the server's had caught up, the crashed
-// holder's lease would last an hour longer.
 
-BOOST_FIXTURE_TEST_CASE(clock_set_back_and_the_holder_keeps_the_lock, clock_scene)
+BOOST_FIXTURE_TEST_CASE(a_holder_keeps_its_lock_when_the_clock_is_set_back, clock_scene)
 {
     const auto holder = granted(client.lock("a"));
     const auto waiter = enqueued(other.lock("a"), view, 1);
@@ -82,7 +82,8 @@ BOOST_FIXTURE_TEST_CASE(clock_set_back_and_the_holder_keeps_the_lock, clock_scen
     BOOST_TEST(waiter->fence() > holder->fence());
 }
 
-BOOST_FIXTURE_TEST_CASE(clock_set_forward, clock_scene)
+// Without tokens above the last one, or without `lost` in the answer to a renewal, this test fails.
+BOOST_FIXTURE_TEST_CASE(leases_expire_when_the_clock_is_set_forward, clock_scene)
 {
     const auto holder = granted(client.lock("a"));
     BOOST_TEST(write_register(server, "a", holder->fence()));
@@ -106,9 +107,8 @@ BOOST_FIXTURE_TEST_CASE(clock_set_forward, clock_scene)
     const auto next = granted(client.lock("a"));
     BOOST_TEST(next->fence() > waiter->fence());
 }
-// The test above fails without tokens above the last one, and without `lost` in the answer to a renewal.
 
-BOOST_FIXTURE_TEST_CASE(clock_set_forward_beyond_the_life_of_the_keys, clock_scene)
+BOOST_FIXTURE_TEST_CASE(a_clock_ahead_of_the_keys_lets_holder_or_waiter_have_the_lock, clock_scene)
 {
     const auto holder = granted(client.lock("a"));
     const auto waiter = enqueued(other.lock("a"), view, 1);
@@ -128,7 +128,8 @@ BOOST_FIXTURE_TEST_CASE(clock_set_forward_beyond_the_life_of_the_keys, clock_sce
     BOOST_TEST(waiter->holds());
 }
 
-BOOST_FIXTURE_TEST_CASE(clock_jumps_ahead_until_the_keys_expire_and_back, clock_scene)
+// This test fails if an acquire does not state the session's highest token.
+BOOST_FIXTURE_TEST_CASE(tokens_rise_after_the_keys_expired_and_the_clock_was_set_back, clock_scene)
 {
     clock.set_ahead(1h);
     const auto holder = granted(client.lock("a"));
@@ -138,10 +139,9 @@ BOOST_FIXTURE_TEST_CASE(clock_jumps_ahead_until_the_keys_expire_and_back, clock_
     BOOST_TEST(until([&] { return server.cli({"EXISTS", view.keys[0]}) == "0"; }));
     clock.set_ahead(0s);
     BOOST_TEST((clock.ahead() <= 20s));
-    // Neither the server nor the mutex knows the highest token any more, but the session does.
+    // Only the session still knows the highest token.
     client.destroy_mutex("a");
     const auto next = granted(client.lock("a"));
     BOOST_TEST(next->fence() > highest);
     BOOST_TEST(next->unlock() == error_code());
 }
-// The test above fails if an acquire does not state the session's highest token.

@@ -39,11 +39,11 @@ struct transaction_faults_scene : faults_monitor_scene
     }
 
     /// Waits for a reader, subtracts it, and counts a visit.
-    [[nodiscard]] task wait_and_visit(monitor& whose, monitor::condition_type& signal)
+    [[nodiscard]] task wait_and_visit(monitor& whose, monitor::condition_type& condition)
     {
         const auto take_one = transaction<reading_room>()
                                   .require(&reading_room::readers, std::greater(), 0)
-                                  .wait_on(signal)
+                                  .wait_on(condition)
                                   .add(&reading_room::readers, -1)
                                   .add(&reading_room::visits, 1);
         co_await execute(whose, take_one);
@@ -77,7 +77,7 @@ struct transaction_faults_scene : faults_monitor_scene
     }
 
     /// Restarts the server while a transaction waits on a condition. After that, the condition is met.
-    void restart_while_it_sleeps()
+    void restart_while_it_waits()
     {
         const std::string run_id = server.run_id();
         run(
@@ -96,13 +96,13 @@ struct transaction_faults_scene : faults_monitor_scene
 
     /// The outcomes that the far session has received.
     std::string outcomes;
-    asio::cancellation_signal gives_up;
+    asio::cancellation_signal cancel_signal;
 
 private:
     template <class Transaction>
     [[nodiscard]] task execute(monitor& whose, const Transaction& what)
     {
-        auto token = asio::bind_cancellation_slot(gives_up.slot(), asio::use_awaitable);
+        auto token = asio::bind_cancellation_slot(cancel_signal.slot(), asio::use_awaitable);
         const auto error = co_await error_of(
             [&]() -> task
             {
@@ -125,7 +125,8 @@ struct durable_scene : transaction_faults_scene
 
 BOOST_FIXTURE_TEST_SUITE(redis_faults_transactions, transaction_faults_scene)
 
-BOOST_AUTO_TEST_CASE(message_lost_with_its_connection)
+// Without the slot, by which the server knows the transaction, this test fails.
+BOOST_AUTO_TEST_CASE(a_transaction_is_executed_once_if_its_message_is_lost)
 {
     run(
         [this]() -> task
@@ -144,8 +145,8 @@ BOOST_AUTO_TEST_CASE(message_lost_with_its_connection)
     BOOST_TEST(outcomes == "done");
     BOOST_TEST(visits() == "11");
 }
-// The test above fails without the slot, by which the server knows the transaction.
 
+// Without the resync of transactions in the queue, this test fails.
 BOOST_AUTO_TEST_CASE(connection_killed_while_it_waits)
 {
     run([this] { return while_it_waits([this] { return reconnect(); }); });
@@ -154,8 +155,8 @@ BOOST_AUTO_TEST_CASE(connection_killed_while_it_waits)
     // The transaction has kept its position, so the client did not send it again.
     BOOST_TEST(far.metrics().transactions == 1U);
 }
-// The test above fails without the resync of transactions in the queue.
 
+// Without the resync of transactions that wait on a condition, this test fails.
 BOOST_AUTO_TEST_CASE(connection_killed_while_it_waits_on_a_condition)
 {
     run(
@@ -172,9 +173,10 @@ BOOST_AUTO_TEST_CASE(connection_killed_while_it_waits_on_a_condition)
     BOOST_TEST(readers() == "0");
     BOOST_TEST(far.metrics().transactions == 1U);
 }
-// The test above fails without the resync of transactions that wait on a condition.
 
-BOOST_AUTO_TEST_CASE(disconnected_in_the_turn_of_the_transaction)
+// Without PUBSUB NUMSUB before a transaction is executed, this test fails. It also fails if the client does not send
+// the transaction again.
+BOOST_AUTO_TEST_CASE(a_transaction_skipped_in_its_turn_is_sent_again)
 {
     run(
         [this]() -> task
@@ -189,9 +191,8 @@ BOOST_AUTO_TEST_CASE(disconnected_in_the_turn_of_the_transaction)
     BOOST_TEST(visits() == "1");
     BOOST_TEST(far.metrics().transactions == 2U);
 }
-// The test above fails without PUBSUB NUMSUB before a transaction is executed, and if the client does not
-// send it again.
 
+// This test fails if the cancellation of a waiting transaction does not wait for its answer.
 BOOST_AUTO_TEST_CASE(cancelled_after_the_execution)
 {
     run(
@@ -205,7 +206,7 @@ BOOST_AUTO_TEST_CASE(cancelled_after_the_execution)
                     co_return;
                 });
             co_await until_done_in_silence("1");
-            gives_up.emit(asio::cancellation_type::total);
+            cancel_signal.emit(asio::cancellation_type::total);
             co_await until_so([this] { return far.metrics().cancels == 1U; });
             BOOST_TEST(outcomes == "");
             proxy.mend();
@@ -213,8 +214,8 @@ BOOST_AUTO_TEST_CASE(cancelled_after_the_execution)
     BOOST_TEST(outcomes == make_error_code(redis::errc::unknown_outcome).message());
     BOOST_TEST(visits() == "1");
 }
-// The test above fails if the cancellation of a waiting transaction does not wait for its answer.
 
+// This test fails if the client does not send the cancellation after its reconnect.
 BOOST_AUTO_TEST_CASE(cancelled_while_the_server_is_unreachable)
 {
     run(
@@ -224,7 +225,7 @@ BOOST_AUTO_TEST_CASE(cancelled_while_the_server_is_unreachable)
                 [this]() -> task
                 {
                     co_await disconnect_far();
-                    gives_up.emit(asio::cancellation_type::total);
+                    cancel_signal.emit(asio::cancellation_type::total);
                     co_await until_so([this] { return !outcomes.empty(); });
                     proxy.refuse(false);
                     co_await until_so([this] { return far.metrics().cancels == 1U; });
@@ -234,22 +235,22 @@ BOOST_AUTO_TEST_CASE(cancelled_while_the_server_is_unreachable)
     BOOST_TEST(outcomes == make_error_code(redis::errc::unknown_outcome).message());
     BOOST_TEST(visits() == "0");
 }
-// The test above fails if the client does not send the cancellation after its reconnect.
 
+// This test fails if the server does not keep plans together with the lock.
 BOOST_FIXTURE_TEST_CASE(restart_with_aof, durable_scene)
 {
-    restart_while_it_sleeps();
+    restart_while_it_waits();
 }
-// The test above fails if the server does not keep plans together with the lock.
 
 // The state of the transaction is lost, too. The repeated transaction uses the new state.
+// This test fails if the client does not send the transaction again to a server that has forgotten it.
 BOOST_AUTO_TEST_CASE(restart_with_empty_memory)
 {
-    restart_while_it_sleeps();
+    restart_while_it_waits();
 }
-// The test above fails if the client does not send the transaction again to a server that has forgotten it.
 
-BOOST_AUTO_TEST_CASE(maxmemory_one_noeviction)
+// This test fails if release is not permitted to run when the memory is full.
+BOOST_AUTO_TEST_CASE(a_full_server_still_executes_a_waiting_transaction)
 {
     run(
         [this]() -> task
@@ -267,7 +268,6 @@ BOOST_AUTO_TEST_CASE(maxmemory_one_noeviction)
     BOOST_TEST(outcomes == "done");
     BOOST_TEST(visits() == "1");
 }
-// The test above fails if release is not permitted to run when the memory is full.
 
 BOOST_AUTO_TEST_SUITE_END()
 
