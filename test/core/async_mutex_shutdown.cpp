@@ -742,22 +742,24 @@ void destroy_pool_in_every_order(bool coroutine, bool granted)
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE(any_order_while_a_handler_waits_on_a_pool)
+BOOST_AUTO_TEST_CASE(pool_mutex_and_guard_end_in_any_order_while_a_handler_waits)
 {
     destroy_pool_in_every_order(false, false);
 }
 
-BOOST_AUTO_TEST_CASE(any_order_while_a_coroutine_waits_on_a_pool)
+BOOST_AUTO_TEST_CASE(pool_mutex_and_guard_end_in_any_order_while_a_coroutine_waits)
 {
     destroy_pool_in_every_order(true, false);
 }
 
-BOOST_AUTO_TEST_CASE(any_order_while_a_grant_for_a_handler_on_a_pool_is_undelivered)
+BOOST_AUTO_TEST_CASE(
+    pool_mutex_and_guard_end_in_any_order_while_a_grant_for_a_handler_is_undelivered)
 {
     destroy_pool_in_every_order(false, true);
 }
 
-BOOST_AUTO_TEST_CASE(any_order_while_a_grant_for_a_coroutine_on_a_pool_is_undelivered)
+BOOST_AUTO_TEST_CASE(
+    pool_mutex_and_guard_end_in_any_order_while_a_grant_for_a_coroutine_is_undelivered)
 {
     destroy_pool_in_every_order(true, true);
 }

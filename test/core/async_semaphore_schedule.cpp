@@ -404,7 +404,7 @@ private:
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE(of_a_cancellation_and_a_grant_exactly_one_wins)
+BOOST_AUTO_TEST_CASE(either_a_cancellation_or_a_grant_wins)
 {
     worker w;
     for (int i = 0; i < 500; ++i)

@@ -62,8 +62,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_large_request_at_the_head_is_not_overtaken)
     BOOST_TEST(t.completed == "Ls");
 }
 
-TURNSTILE_TEST_BOTH_PATHS(
-    a_permit_that_comes_back_does_not_serve_a_small_request_behind_a_large_one)
+TURNSTILE_TEST_BOTH_PATHS(released_units_do_not_serve_a_small_request_behind_a_large_one)
 {
     scene t(how, 3);
     permit_type first = t.take(1), second = t.take(2);

@@ -647,7 +647,7 @@ BOOST_AUTO_TEST_CASE(sections_can_form_a_group)
     BOOST_TEST(!t.mutex.is_locked());
 }
 
-BOOST_AUTO_TEST_CASE(other_mutexes_will_do)
+BOOST_AUTO_TEST_CASE(with_lock_accepts_unsynchronized_and_shared_mutexes)
 {
     asio::io_context context;
     unsynchronized_async_mutex unsynchronized_one(context);

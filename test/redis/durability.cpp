@@ -210,7 +210,7 @@ BOOST_FIXTURE_TEST_CASE(an_upgrade_fails_if_it_is_broken_while_it_waits_for_a_re
     BOOST_TEST(owner.metrics().lost == 1U);
 }
 
-BOOST_AUTO_TEST_CASE(one_replica_is_not_two)
+BOOST_AUTO_TEST_CASE(one_replica_does_not_count_as_two)
 {
     const deployment d;
     lock_client client(patient(d.master.url()));

@@ -263,7 +263,7 @@ std::uint64_t published(const redis_server& server)
 
 // --- messages and connections -------------------------------------------------------------------
 
-BOOST_AUTO_TEST_CASE(one_message_for_each_process)
+BOOST_AUTO_TEST_CASE(a_set_event_sends_one_message_to_each_process)
 {
     const redis_server server;
     party first(endless(server.url(), "first"));
@@ -280,7 +280,7 @@ BOOST_AUTO_TEST_CASE(one_message_for_each_process)
 }
 // The test above fails if each waiter is registered at the server, instead of its session.
 
-BOOST_AUTO_TEST_CASE(set_and_reset_while_a_waiter_is_disconnected)
+BOOST_AUTO_TEST_CASE(a_disconnected_waiter_learns_that_its_event_was_set_and_reset)
 {
     const redis_server server;
     tcp_proxy proxy(server.port());
@@ -304,7 +304,7 @@ BOOST_AUTO_TEST_CASE(set_and_reset_while_a_waiter_is_disconnected)
 // The test above fails without the question after a reconnect, and without the generation, which shows a set even
 // after a reset.
 
-BOOST_AUTO_TEST_CASE(set_and_reset_while_the_server_has_forgotten_a_waiter)
+BOOST_AUTO_TEST_CASE(a_forgotten_waiter_learns_that_its_event_was_set_and_reset)
 {
     const redis_server server;
     party first(brief(server.url()));
@@ -322,7 +322,7 @@ BOOST_AUTO_TEST_CASE(set_and_reset_while_the_server_has_forgotten_a_waiter)
 }
 // The test above fails without the question after each lease.
 
-BOOST_AUTO_TEST_CASE(a_waiter_whose_connection_is_killed_again_and_again)
+BOOST_AUTO_TEST_CASE(a_waiter_misses_no_set_however_often_its_connection_is_killed)
 {
     const redis_server server;
     party first(endless(server.url(), "victim"));
@@ -366,7 +366,7 @@ BOOST_AUTO_TEST_CASE(an_arrival_at_a_latch_whose_answer_is_lost_counts_once)
 }
 // The test above fails without the names of calls.
 
-BOOST_AUTO_TEST_CASE(the_last_arrival_at_a_barrier_whose_answer_is_lost)
+BOOST_AUTO_TEST_CASE(the_last_arrival_at_a_barrier_whose_answer_is_lost_counts_once)
 {
     const redis_server server;
     tcp_proxy proxy(server.port());
@@ -394,7 +394,7 @@ BOOST_AUTO_TEST_CASE(the_last_arrival_at_a_barrier_whose_answer_is_lost)
 }
 // The test above fails if the server does not remember the names of counted arrivals.
 
-BOOST_AUTO_TEST_CASE(an_arrival_that_is_cancelled_while_the_server_is_away)
+BOOST_AUTO_TEST_CASE(an_arrival_cancelled_without_a_connection_is_withdrawn_after_the_reconnect)
 {
     const redis_server server;
     tcp_proxy proxy(server.port());
@@ -424,7 +424,7 @@ BOOST_AUTO_TEST_CASE(an_arrival_that_is_cancelled_while_the_server_is_away)
 
 // --- processes ----------------------------------------------------------------------------------
 
-BOOST_AUTO_TEST_CASE(a_process_that_arrives_at_a_latch_and_is_killed)
+BOOST_AUTO_TEST_CASE(an_arrival_at_a_latch_outlives_its_killed_process)
 {
     const redis_server server;
     const gate_view view(server, "latch", "l");
@@ -444,7 +444,7 @@ BOOST_AUTO_TEST_CASE(a_process_that_arrives_at_a_latch_and_is_killed)
                make_error_code(turnstile::errc::over_release).message());
 }
 
-BOOST_AUTO_TEST_CASE(a_process_that_arrives_at_a_barrier_and_is_killed)
+BOOST_AUTO_TEST_CASE(an_arrival_of_a_killed_process_at_a_barrier_expires)
 {
     const redis_server server;
     const gate_view view(server, "barrier", "b");
@@ -522,7 +522,7 @@ BOOST_AUTO_TEST_CASE(a_unit_of_an_event_passes_to_the_next_process_if_the_first_
 
 // --- the server ---------------------------------------------------------------------------------
 
-BOOST_AUTO_TEST_CASE(a_server_that_starts_again_with_empty_memory)
+BOOST_AUTO_TEST_CASE(waiters_of_gates_survive_a_restart_with_empty_memory)
 {
     redis_server server;
     party first(endless(server.url(), "first"));

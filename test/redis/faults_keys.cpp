@@ -284,7 +284,8 @@ BOOST_AUTO_TEST_CASE(operator_deletes_the_keys_while_nobody_waits)
 }
 // The test above fails if a renewal that the server does not know is a loss.
 
-BOOST_FIXTURE_TEST_CASE(operator_deletes_the_queue, lock_fault_scene<brief>)
+BOOST_FIXTURE_TEST_CASE(waiters_of_a_deleted_queue_return_to_their_positions,
+                        lock_fault_scene<brief>)
 {
     const auto holder = granted(far.lock("a"));
     std::vector<std::unique_ptr<candidate>> waiters;
@@ -299,7 +300,7 @@ BOOST_FIXTURE_TEST_CASE(operator_deletes_the_queue, lock_fault_scene<brief>)
 }
 // The test above fails without the nudge, which notices the deletion, and without ticket hints.
 
-BOOST_AUTO_TEST_CASE(newer_layout)
+BOOST_AUTO_TEST_CASE(a_lock_of_a_newer_layout_is_refused_and_not_changed)
 {
     const redis_server server;
     lock_client client(undisturbed(server.url()));
@@ -315,7 +316,7 @@ BOOST_AUTO_TEST_CASE(newer_layout)
 }
 // The test above fails if the scripts do not check the layout of a stored state.
 
-BOOST_AUTO_TEST_CASE(newer_layout_while_somebody_waits)
+BOOST_AUTO_TEST_CASE(holder_and_waiter_fail_if_the_layout_becomes_newer)
 {
     const redis_server server;
     lock_client client(brief(server.url()));
@@ -330,7 +331,7 @@ BOOST_AUTO_TEST_CASE(newer_layout_while_somebody_waits)
 }
 // The test above fails if the scripts do not check the layout of a stored state.
 
-BOOST_AUTO_TEST_CASE(wrong_type)
+BOOST_AUTO_TEST_CASE(a_key_of_another_type_is_refused_and_logged_once)
 {
     const redis_server server;
     lock_client client(undisturbed(server.url()));
@@ -419,7 +420,7 @@ BOOST_FIXTURE_TEST_CASE(forged_messages_are_refused, lock_fault_scene<>)
 
 // --- names --------------------------------------------------------------------------------------
 
-BOOST_AUTO_TEST_CASE(names)
+BOOST_AUTO_TEST_CASE(each_name_is_a_lock_of_its_own)
 {
     const redis_server server;
     lock_client first(undisturbed(server.url()));
@@ -484,7 +485,7 @@ BOOST_AUTO_TEST_CASE(names_that_are_too_long_or_empty)
     BOOST_TEST(client.lock("a")->result() == "held");
 }
 
-BOOST_AUTO_TEST_CASE(two_databases)
+BOOST_AUTO_TEST_CASE(a_name_in_two_databases_is_two_locks)
 {
     const redis_server server;
     lock_client zero(undisturbed(server.url()));
@@ -508,7 +509,7 @@ BOOST_AUTO_TEST_CASE(two_databases)
 }
 // The test above fails if the names of channels do not contain the database.
 
-BOOST_AUTO_TEST_CASE(two_prefixes)
+BOOST_AUTO_TEST_CASE(a_name_with_two_prefixes_is_two_locks)
 {
     const redis_server server;
     lock_client one(undisturbed(server.url()));

@@ -568,7 +568,7 @@ BOOST_FIXTURE_TEST_CASE(restart_with_aof, durable_scene)
 // The test above fails if resync does not resume waiters that may have missed a notification, and without the server's
 // records of contributions.
 
-BOOST_AUTO_TEST_CASE(maxmemory_one_noeviction)
+BOOST_AUTO_TEST_CASE(a_commit_that_a_full_server_refuses_releases_the_lock)
 {
     run(
         [this]() -> task

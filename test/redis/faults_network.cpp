@@ -38,7 +38,7 @@ using turnstile::test::until;
 
 // --- half-open ----------------------------------------------------------------------------------
 
-BOOST_AUTO_TEST_CASE(half_open_at_grant)
+BOOST_AUTO_TEST_CASE(a_grant_that_its_waiter_does_not_receive_passes_to_the_next)
 {
     const redis_server server;
     tcp_proxy proxy(server.port());
@@ -73,7 +73,8 @@ BOOST_AUTO_TEST_CASE(half_open_at_grant)
 
 // --- lost replies -------------------------------------------------------------------------------
 
-BOOST_FIXTURE_TEST_CASE(reply_lost_and_acquire_repeated, lock_fault_scene<>)
+BOOST_FIXTURE_TEST_CASE(an_acquire_repeated_after_a_lost_reply_returns_the_same_grant,
+                        lock_fault_scene<>)
 {
     BOOST_TEST(far.ready() == error_code());
 
@@ -93,7 +94,7 @@ BOOST_FIXTURE_TEST_CASE(reply_lost_and_acquire_repeated, lock_fault_scene<>)
 }
 // The test above fails without resync, and if resync does not name all ids by which the server may know an attempt.
 
-BOOST_FIXTURE_TEST_CASE(acquire_lost_and_repeated, lock_fault_scene<>)
+BOOST_FIXTURE_TEST_CASE(a_lost_acquire_is_repeated, lock_fault_scene<>)
 {
     BOOST_TEST(far.ready() == error_code());
     proxy.swallow(tcp_proxy::to_server);
@@ -107,7 +108,7 @@ BOOST_FIXTURE_TEST_CASE(acquire_lost_and_repeated, lock_fault_scene<>)
 }
 // The test above fails if the client does not acquire again after resync has answered `gone`.
 
-BOOST_FIXTURE_TEST_CASE(release_reply_lost_and_repeated, lock_fault_scene<>)
+BOOST_FIXTURE_TEST_CASE(a_repeated_release_succeeds_and_spares_the_next_holder, lock_fault_scene<>)
 {
     const auto holder = granted(far.lock("a"));
     const auto next = enqueued(near.lock("a"), view, 1);
@@ -149,7 +150,7 @@ BOOST_AUTO_TEST_CASE(cancel_before_the_grant)
 }
 // The test above fails if a cancellation does not remove the waiter from the queue of the server.
 
-BOOST_FIXTURE_TEST_CASE(cancel_while_the_grant_is_on_its_way, lock_fault_scene<>)
+BOOST_FIXTURE_TEST_CASE(a_cancelled_waiter_releases_a_grant_that_is_on_its_way, lock_fault_scene<>)
 {
     const auto holder = granted(near.lock("a"));
     const auto fickle = enqueued(far.lock("a"), view, 1);
@@ -298,7 +299,8 @@ BOOST_FIXTURE_TEST_CASE(connection_killed_while_releasing, lock_fault_scene<>)
 }
 // The test above fails if the client does not send a release again after its reconnect.
 
-BOOST_FIXTURE_TEST_CASE(connection_cut_until_the_lease_has_ended, lock_fault_scene<brief>)
+BOOST_FIXTURE_TEST_CASE(a_disconnected_holder_loses_its_lock_by_its_own_clock,
+                        lock_fault_scene<brief>)
 {
     const auto holder = granted(far.lock("a"));
     const auto next = near.lock("a");

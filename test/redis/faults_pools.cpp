@@ -169,7 +169,7 @@ BOOST_FIXTURE_TEST_CASE(waiter_sigstopped_with_a_grant_in_its_buffers, pool_proc
 
 // --- connections --------------------------------------------------------------------------------
 
-BOOST_FIXTURE_TEST_CASE(half_open_at_grant, surviving_pool)
+BOOST_FIXTURE_TEST_CASE(a_grant_that_its_waiter_does_not_receive_passes_to_the_next, surviving_pool)
 {
     const auto holder = granted(near.acquire("a", 3));
     const auto deaf = enqueued(far.acquire("a", 2), view, 1);
@@ -194,7 +194,8 @@ BOOST_FIXTURE_TEST_CASE(half_open_at_grant, surviving_pool)
 }
 // The test above fails without the nudge when the first lease expires.
 
-BOOST_FIXTURE_TEST_CASE(reply_lost_and_acquire_repeated, pool_fault_scene<3>)
+BOOST_FIXTURE_TEST_CASE(an_acquire_repeated_after_a_lost_reply_returns_the_same_units,
+                        pool_fault_scene<3>)
 {
     BOOST_TEST(far.ready() == error_code());
 
@@ -215,7 +216,7 @@ BOOST_FIXTURE_TEST_CASE(reply_lost_and_acquire_repeated, pool_fault_scene<3>)
 }
 // The test above fails without resync, and if resync does not name all ids by which the server may know an attempt.
 
-BOOST_FIXTURE_TEST_CASE(release_reply_lost_and_repeated, pool_fault_scene<3>)
+BOOST_FIXTURE_TEST_CASE(a_repeated_release_succeeds_and_spares_the_next_holder, pool_fault_scene<3>)
 {
     const auto holder = granted(far.acquire("a", 2));
     const auto next = enqueued(near.acquire("a", 3), view, 1);
@@ -233,7 +234,7 @@ BOOST_FIXTURE_TEST_CASE(release_reply_lost_and_repeated, pool_fault_scene<3>)
 }
 // The test above fails if the pool does not remember the last result of each slot.
 
-BOOST_FIXTURE_TEST_CASE(reply_to_a_partial_release_lost, pool_fault_scene<3>)
+BOOST_FIXTURE_TEST_CASE(a_repeated_partial_release_releases_its_units_once, pool_fault_scene<3>)
 {
     const auto holder = granted(far.acquire("a", 3));
 
@@ -253,7 +254,7 @@ BOOST_FIXTURE_TEST_CASE(reply_to_a_partial_release_lost, pool_fault_scene<3>)
 }
 // The test above fails if a partial release names the released units instead of the remaining ones.
 
-BOOST_AUTO_TEST_CASE(connections_killed)
+BOOST_AUTO_TEST_CASE(holder_and_waiters_survive_killed_connections)
 {
     const redis_server server;
     lock_client first(endless(server.url(), "first"));
@@ -310,7 +311,7 @@ BOOST_FIXTURE_TEST_CASE(a_waiter_that_was_skipped_while_disconnected_returns_to_
 
 // --- cancellation -------------------------------------------------------------------------------
 
-BOOST_FIXTURE_TEST_CASE(cancel_while_the_grant_is_on_its_way, pool_fault_scene<3>)
+BOOST_FIXTURE_TEST_CASE(a_cancelled_waiter_releases_a_grant_that_is_on_its_way, pool_fault_scene<3>)
 {
     const auto holder = granted(near.acquire("a", 3));
     const auto fickle = enqueued(far.acquire("a", 2), view, 1);

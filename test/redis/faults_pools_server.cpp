@@ -175,7 +175,7 @@ BOOST_FIXTURE_TEST_CASE(restart_with_empty_memory_during_an_upgrade, shared_mute
 }
 // The test above fails without the reclaim of units, and without the ticket that precedes all others.
 
-BOOST_AUTO_TEST_CASE(maxmemory_one_noeviction)
+BOOST_AUTO_TEST_CASE(a_full_server_still_executes_releases_and_cancellations)
 {
     const redis_server server({"--maxmemory-policy", "noeviction"});
     lock_client client(endless(server.url()));
@@ -204,7 +204,7 @@ BOOST_AUTO_TEST_CASE(maxmemory_one_noeviction)
 
 // --- keys ---------------------------------------------------------------------------------------
 
-BOOST_AUTO_TEST_CASE(wrong_type)
+BOOST_AUTO_TEST_CASE(a_key_of_another_type_is_refused_and_not_changed)
 {
     const redis_server server;
     lock_client client(endless(server.url()));
@@ -235,7 +235,7 @@ BOOST_AUTO_TEST_CASE(wrong_type)
     }
 }
 
-BOOST_AUTO_TEST_CASE(older_layout)
+BOOST_AUTO_TEST_CASE(a_pool_of_an_older_layout_is_refused)
 {
     const redis_server server;
     lock_client client(endless(server.url()));
@@ -250,7 +250,7 @@ BOOST_AUTO_TEST_CASE(older_layout)
     BOOST_TEST(client.acquire("a", 3)->result() == "held");
 }
 
-BOOST_AUTO_TEST_CASE(newer_layout_while_somebody_waits)
+BOOST_AUTO_TEST_CASE(holder_and_waiter_fail_if_the_layout_becomes_newer)
 {
     const redis_server server;
     lock_client client(brief(server.url()));

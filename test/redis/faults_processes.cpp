@@ -153,7 +153,8 @@ BOOST_FIXTURE_TEST_CASE(waiter_sigkilled_at_the_head, waiting_process<undisturbe
 }
 // The test above fails without PUBSUB NUMSUB before a grant.
 
-BOOST_FIXTURE_TEST_CASE(psubscribe_star, waiting_process<undisturbed_url>)
+BOOST_FIXTURE_TEST_CASE(a_subscriber_of_all_channels_does_not_count_as_the_waiter,
+                        waiting_process<undisturbed_url>)
 {
     raw_client spy(server);
     spy.send({"PSUBSCRIBE", "*"});

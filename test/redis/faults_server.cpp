@@ -172,7 +172,7 @@ BOOST_AUTO_TEST_CASE(restart_with_aof)
 
 // --- a failover to an outdated replica ----------------------------------------------------------
 
-BOOST_AUTO_TEST_CASE(promotion_of_a_stale_replica)
+BOOST_AUTO_TEST_CASE(tokens_rise_when_an_outdated_replica_takes_over)
 {
     const redis_server master({"--repl-diskless-sync-delay", "0"});
     const redis_server storage;
@@ -295,7 +295,7 @@ BOOST_AUTO_TEST_CASE(the_client_retries_while_the_disk_is_full)
 
 // --- memory -------------------------------------------------------------------------------------
 
-BOOST_AUTO_TEST_CASE(maxmemory_one_noeviction)
+BOOST_AUTO_TEST_CASE(a_full_server_still_executes_releases_and_cancellations)
 {
     const redis_server server({"--maxmemory-policy", "noeviction"});
     lock_client client(undisturbed(server.url()));

@@ -477,7 +477,7 @@ BOOST_AUTO_TEST_CASE(objects_of_the_same_name_share_a_cohort)
     BOOST_TEST(machine.attempt_count() == 0U);
 }
 
-BOOST_AUTO_TEST_CASE(objects_with_other_options_do_not)
+BOOST_AUTO_TEST_CASE(objects_with_different_options_do_not_share_a_cohort)
 {
     const lock_id other = machine.open_lock(mutex_keys("t", "lock"), cohort_of(3));
     BOOST_TEST(other != lock);
