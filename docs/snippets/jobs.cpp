@@ -124,7 +124,7 @@ asio::awaitable<void> work_without_pause(turnstile::job_queue<thumbnail>& jobs)
         auto result = co_await job.async_finish_and_next(asio::as_tuple);
         auto& [error, next] = result;
         if (error == turnstile::errc::lost)
-            next = co_await jobs.async_next();  // the attempt took too long, and does not count
+            next = co_await jobs.async_next();  // the attempt took too long, so it was lost
         else if (error)
             co_return;
         job = std::move(next);

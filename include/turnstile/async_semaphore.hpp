@@ -178,7 +178,7 @@ public:
      * First in, first out; the first waiter blocks smaller requests behind it.
      * @par Immediate completion
      * If the units are available and there are no waiters, through the associated immediate
-     * executor; a coroutine is then not suspended at all.
+     * executor; on the fast path, the coroutine is not suspended at all.
      * @par Complexity
      * As with `async_mutex::async_lock`.
      */

@@ -29,6 +29,17 @@
 // state, and answers one question in admit(): can this attempt be granted now? The state and the lock of
 // the queue share one word, see queue_word.hpp.
 //
+// What a primitive implements. Only admit() is needed: it decides from the word and the attempt, and
+// stores the grant in `attempt.value`, 64 bits that are the primitive's own. The others have defaults:
+// refuse(), if some requests can never be granted; settle(), end_wait(), evict_waiters() and abort_all(),
+// if there are several lists of waiters or a wait changes the state; live_grants(), if a grant refers to
+// the state; describe(), log_grant() and those beside them, if it can be watched. The public class
+// constructs the state by hosted.hpp. A request (wait_operation.hpp) connects the state with the operation.
+//
+// A new attempt calls try_grant(), which does not park, or grant_or_park(). A release calls update(),
+// which changes the word and settles. A step that needs more locks the queue itself, in this order:
+// lock_queue(), ensure_link() if it may park, the change, settle(), unlock_queue(), post_all().
+//
 // Fairness. First in, first out. A release grants to the first waiter before it unlocks the queue.
 // So no newcomer can overtake, and no waiter has to try again.
 //

@@ -66,7 +66,7 @@ struct context_link
 struct BOOST_SYMBOL_VISIBLE posting_in_progress
 {
     waiter_chain* waiters = nullptr;
-    wait_queue_base* dead = nullptr;
+    wait_queue_base* unreferenced = nullptr;
 
     [[nodiscard]] static posting_in_progress& of_this_thread() noexcept
     {
@@ -92,8 +92,8 @@ public:
         posting_in_progress& progress = posting_in_progress::of_this_thread();
         if (progress.waiters == nullptr)
             return destroy();
-        next_dead_ = progress.dead;
-        progress.dead = this;
+        next_unreferenced_ = progress.unreferenced;
+        progress.unreferenced = this;
     }
 
 protected:
@@ -117,7 +117,7 @@ protected:
     context_link* links_ = nullptr;
 
 private:
-    wait_queue_base* next_dead_ = nullptr;
+    wait_queue_base* next_unreferenced_ = nullptr;
 };
 
 /// The handler in the cancellation slot of a waiter. A waiter that is destroyed without being
@@ -184,9 +184,9 @@ inline void post_all(waiter_chain& ready) noexcept
             link->posting.leave();
     }
     progress.waiters = nullptr;
-    while (wait_queue_base* state = progress.dead)
+    while (wait_queue_base* state = progress.unreferenced)
     {
-        progress.dead = state->next_dead_;
+        progress.unreferenced = state->next_unreferenced_;
         state->destroy();
     }
 }

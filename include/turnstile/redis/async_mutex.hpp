@@ -53,8 +53,9 @@ public:
     }
 
     /// The time within which the receiver has to confirm a new grant; from 100 ms to the lease. If
-    /// clients state different times, the longest one counts. After this time, the grant of an
-    /// unresponsive waiter ends with the next command about the lock. @return `*this`
+    /// waiters state different times, the longest one counts. After this time, the grant of an
+    /// unresponsive waiter ends with the next command about the lock. A renewal does not shorten it.
+    /// @return `*this`
     mutex_options& claim_lease(std::chrono::milliseconds value) noexcept
     {
         claim_lease_ = value;

@@ -74,8 +74,8 @@ enum class session_thread
  * the destructor: until then, the guards may still be valid, and the logger may be called.
  *
  * @par Fork
- * A forked process cannot use the session of its parent: operations complete with `errc::session_closed`.
- * Construct another session.
+ * A forked process cannot use the session of its parent: operations complete with `errc::session_closed`. Its copies
+ * of guards, permits and jobs are of no use either, although their `valid()` may be true. Construct another session.
  *
  * @par Thread safety
  * Distinct objects: Safe. Shared objects: Safe, except for construction and destruction.
@@ -178,8 +178,9 @@ public:
      * @par Completion Signature
      * @code void(error_code) @endcode
      * @par Errors
-     * `errc::unknown_outcome` if the server could not be reached within the connect timeout. Releases, commits and
-     * ends of jobs in progress then complete with it, too, and the locks are free when their leases expire.
+     * `errc::unknown_outcome` if the server could not be reached within the connect timeout, unless the session was
+     * never connected. Releases, commits and ends of jobs in progress then complete with it, too, and the locks are
+     * free when their leases expire.
      * `errc::session_closed` if the session was closed before.
      * @par Immediate completion
      * Never.

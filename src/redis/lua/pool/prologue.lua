@@ -14,7 +14,7 @@
 -- words are preserved; the word x says that a writer was granted a shared mutex since BORN. HELD is the sum of the
 -- units of all holders; FENCE the highest fence so far, and GIVEN that of the last grant; CLOCK the time of the pool's
 -- clock at the last write, and SKEW the time by which this clock is ahead of the server's; UNTIL the earliest time at
--- which the keys expire; CLAIM the longest claim lease that a client has requested, in ms; BORN the time at which the
+-- which the keys expire; CLAIM the claim lease of grants, in ms; BORN the time at which the
 -- state was created; TICKET the newest ticket. GRACE is the end of the grace, or 0. FLAGS contains w if there may be
 -- waiters, and s if there are unresponsive connections; otherwise it is a hyphen. ORIGIN is the initial number of units
 -- outside; or, after the capacity was set, the initial capacity as a negative number. Such a pool is kept for ever.
