@@ -29,6 +29,7 @@
 #include <optional>
 #include <ratio>
 #include <string>
+#include <string_view>
 #include <support/attempt.hpp>
 #include <support/expect.hpp>
 #include <support/fault_leases.hpp>
@@ -621,6 +622,31 @@ BOOST_AUTO_TEST_CASE(with_lock_completes_after_the_release_that_follows_a_plain_
         BOOST_TEST(lock_view(server, "a").holder() == "");
     };
     turnstile::test::run(it.context, body());
+}
+
+BOOST_AUTO_TEST_CASE(the_log_blames_no_server_for_a_lease_that_is_not_renewed)
+{
+    const redis_server server;
+    asio::io_context context;
+    config settings = undisturbed(server.url());
+    std::string log;
+    settings.logger = [&](turnstile::redis::log_level, std::string_view text) { log += text; };
+    session s(context, settings);
+    const auto body = [&]() -> asio::awaitable<void>
+    {
+        async_mutex brief(
+            s, "brief",
+            turnstile::redis::mutex_options().lease(100ms).claim_lease(100ms).renew(false));
+        const guard_type held = co_await brief.async_lock();
+        while (log.find("was lost") == std::string::npos)
+        {
+            asio::steady_timer soon(context, 1ms);
+            co_await soon.async_wait(asio::use_awaitable);
+        }
+        co_await s.async_close();
+    };
+    turnstile::test::run(context, body());
+    BOOST_TEST(log.find("(with renew(false), there is none)") != std::string::npos, log);
 }
 
 BOOST_AUTO_TEST_CASE(a_guard_reports_the_end_of_its_lease)

@@ -198,7 +198,7 @@ private:
     void end_refusals(std::uint64_t number, operation op);
     void log_failure(std::string text, log_level level = log_level::error);
     bool report_loss(held_lock& held, const std::string& why) const;
-    [[nodiscard]] std::string reason_of(const lost& what, const std::string& key) const;
+    [[nodiscard]] std::string reason_of(const lost& what, const lock_handle& lock) const;
     void wake_at(std::optional<local_time> when);
     void announce();
 

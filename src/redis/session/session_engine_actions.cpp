@@ -227,7 +227,7 @@ void session_engine::perform(const lost& what)
         return;
     const auto held = found->second.lock();
     held_.erase(found);
-    if (held && held->end() && report_loss(*held, reason_of(what, held->lock->keys[0])))
+    if (held && held->end() && report_loss(*held, reason_of(what, *held->lock)))
         ++losses_;
 }
 
@@ -243,8 +243,9 @@ bool session_engine::report_loss(held_lock& held, const std::string& why) const
 }
 
 /// The reason for a loss, and a hint.
-std::string session_engine::reason_of(const lost& what, const std::string& key) const
+std::string session_engine::reason_of(const lost& what, const lock_handle& lock) const
 {
+    const std::string& key = lock.keys[0];
     if (what.reason == loss_reason::expired)
     {
         const auto ago = std::chrono::duration_cast<std::chrono::system_clock::duration>(
@@ -258,7 +259,8 @@ std::string session_engine::reason_of(const lost& what, const std::string& key) 
                            fmt::gmtime(end),
                            !trouble.empty()             ? trouble
                            : refusal != refusals_.end() ? explained(refusal->second)
-                                                        : "the server did not answer in time");
+                           : lock.options.renew         ? "the server did not answer in time"
+                                                        : "with renew(false), there is none");
     }
     if (what.reason == loss_reason::broken)
         return "an operator has broken " + key;
