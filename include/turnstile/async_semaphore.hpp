@@ -226,6 +226,15 @@ public:
                                      std::forward<CompletionToken>(token));
     }
 
+    /// Acquires one unit; see the other overload.
+    template <boost::asio::completion_token_for<void(error_code, std::optional<permit_type>)>
+                  CompletionToken = boost::asio::deferred_t>
+    auto async_try_acquire(CompletionToken&& token = {},
+                           const std::source_location& location = std::source_location::current())
+    {
+        return async_try_acquire(1, std::forward<CompletionToken>(token), location);
+    }
+
     /**
      * @brief Waits for units for at most a duration.
      *

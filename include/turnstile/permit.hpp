@@ -129,6 +129,8 @@ public:
     /**
      * @brief Moves the units of another permit of the same semaphore into this one.
      *
+     * Over Redis, that is the same object of a session, not only the same name.
+     *
      * @throws system_error with @ref errc::wrong_object if both hold units, but of different
      *         semaphores; nothing changes then.
      */

@@ -58,8 +58,8 @@ std::unique_ptr<store> make_store(boost::asio::io_context& context,
         return std::make_unique<memory_store>(context, settings.max_waiters);
     if (!settings.snapshot.empty())
         throw std::runtime_error(
-            "--redis and --snapshot exclude each other: with --redis, the Redis server keeps the "
-            "semaphores; remove one of them");
+            "--redis and --snapshot exclude each other: with --redis or the variable "
+            "TURNSTILE_REDIS_URL, the Redis server keeps the semaphores; remove one of them");
     try
     {
         return std::make_unique<redis_store>(context, settings.redis, settings.max_waiters);

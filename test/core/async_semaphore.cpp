@@ -528,7 +528,7 @@ BOOST_AUTO_TEST_CASE(each_token_can_be_used)
 
     auto first = s.async_acquire(asio::use_future);
     auto value = s.async_available(asio::use_future);
-    auto trying = s.async_try_acquire(1, asio::use_future);
+    auto trying = s.async_try_acquire(asio::use_future);
     auto wrong = s.async_acquire(2, asio::use_future);
     context.restart();
     context.run();

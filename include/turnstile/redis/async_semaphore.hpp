@@ -203,6 +203,15 @@ public:
                                                     std::forward<CompletionToken>(token));
     }
 
+    /// Acquires one unit; see the other overload. Completion signature `void(error_code,
+    /// std::optional<permit<async_semaphore>>)`.
+    template <boost::asio::completion_token_for<void(error_code, std::optional<permit_type>)>
+                  CompletionToken = boost::asio::deferred_t>
+    auto async_try_acquire(CompletionToken&& token = {})
+    {
+        return async_try_acquire(1, std::forward<CompletionToken>(token));
+    }
+
     /**
      * @brief Waits for units, but no longer than a duration.
      *
