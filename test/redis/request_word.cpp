@@ -9,6 +9,7 @@
 #include <redis/protocol/word_list.hpp>
 #include <redis/transport/execution.hpp>
 #include <string>
+#include <support/sent_command.hpp>
 #include <vector>
 
 // The words of a request have the same form as those that Boost.Redis writes.
