@@ -366,8 +366,8 @@ void hand_over(world& w, report& report, unsigned repetitions)
     constexpr int rounds = 100;
     relay mutex{w, "handed over"};
     relay inside{w, w.session, "handed over inside", redis::mutex_options().cohort(1)};
-    relay past_dead{w, "handed over past a dead waiter"};
-    raw_lock dead{w.bare, "handed over past a dead waiter"};
+    relay past_dead{w, "handed over past a disconnected waiter"};
+    raw_lock dead{w.bare, "handed over past a disconnected waiter"};
     hop script{w, raw_script(w, publishing_script, {"0", "x"})};
     hop publish{w, {w.bare, world::words("PUBLISH", "bench:hand-over", "x")}};
 
@@ -433,9 +433,10 @@ void hand_over(world& w, report& report, unsigned repetitions)
     add("PUBLISH to its message", publish, 0.99, "p99");
     add("hand-over in a cohort", inside, 0.5, "p50", "hand-over", &mutex.samples(), 1.0 / 20);
     add("hand-over in a cohort", inside, 0.99, "p99", "hand-over", &mutex.samples());
-    add("hand-over past a dead waiter", past_dead, 0.5, "p50", "hand-over", &mutex.samples());
+    add("hand-over past a disconnected waiter", past_dead, 0.5, "p50", "hand-over",
+        &mutex.samples());
     // Not counted: the commands of both critical sections, and the crashed waiter's own acquire.
-    report.add({w.named("commands of a hand-over past a dead waiter"),
+    report.add({w.named("commands of a hand-over past a disconnected waiter"),
                 commands / (rounds * repetitions) - 1,
                 "",
                 {},
@@ -730,7 +731,7 @@ void many_waiters(world& w, report& report)
     w.run([&]() -> asio::awaitable<void> { co_await w.bare.send(raw.cancel(id(0))); });
     const mean_times drop = for_all(dead / 64 - 1, [&](int) { return raw.nudge(); });
     if (w.server.cli({"ZCARD", raw.keys()[0] + "{queue}"}) != "0")
-        throw std::runtime_error("dead waiters were left");
+        throw std::runtime_error("disconnected waiters were left");
     const double slow_drops = log.take();
     w.server.run({"FLUSHALL"});
 
@@ -750,7 +751,7 @@ void many_waiters(world& w, report& report)
     add("enqueueing one of 100,000", enqueue, {});
     add("cancelling one of 100,000", cancel, 3.0);
     report.add({floor, nothing.command, "ns"});
-    report.add({w.named("dropping 64 dead waiters"), drop.script, "ns"});
+    report.add({w.named("dropping 64 disconnected waiters"), drop.script, "ns"});
     report.add({w.named("scripts over 1 ms of processor time, twice, of 200,000"),
                 static_cast<double>(long_twice),
                 "",
@@ -758,8 +759,12 @@ void many_waiters(world& w, report& report)
                 {},
                 0.0});
     report.add({w.named("scripts over 1 ms, of 200,000 with 100,000 waiters"), slow, ""});
-    report.add(
-        {w.named("the same while dropping 64 dead waiters, of 100"), slow_drops, "", {}, {}, 0.0});
+    report.add({w.named("the same while dropping 64 disconnected waiters, of 100"),
+                slow_drops,
+                "",
+                {},
+                {},
+                0.0});
     report.add({w.named("the same of 100,000 empty scripts"), slow_nothing, ""});
 }
 
