@@ -89,7 +89,7 @@ struct client_state
     {
         into.plain(each.current);
         into.plain(2 * (each.wants.waits ? 1 : 0) + (each.stale ? 1 : 0));
-        into.plain(each.ending.how);
+        into.plain(each.ending.is_awaited);
         into.plain(each.ending.has_failed);
         into.plain(each.wait.end);
         into.plain(2 * (each.wait.is_on_condition ? 1 : 0) + (each.wait.unnotified ? 1 : 0));
