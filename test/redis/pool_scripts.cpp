@@ -184,11 +184,14 @@ BOOST_AUTO_TEST_CASE(the_claim_of_a_waiter_counts_until_nobody_waits)
     claim = "1000";
     const words third = acquire("c#1.1", 1);
     BOOST_TEST(third[3] == std::to_string(start + 1'000'000));
-    claim = "8000";
     BOOST_TEST(acquire("d#1.1", 1)[0] == "queued");
+    claim = "8000";
+    BOOST_TEST(acquire("a#1.2", 1)[0] == "queued");
     claim = "1000";
     release("c#1.1", fence_of(third));
     BOOST_TEST(acquire("d#1.1", 1)[3] == std::to_string(start + 8'000'000));
+    release("d#1.1", fence_of(acquire("d#1.1", 1)));
+    BOOST_TEST(acquire("a#1.2", 1)[3] == std::to_string(start + 8'000'000));
 }
 
 // This includes keys that are created later than the others.

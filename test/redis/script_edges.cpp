@@ -381,9 +381,9 @@ BOOST_AUTO_TEST_CASE(the_claim_of_a_waiter_counts_until_nobody_waits)
     release("b#1.1", fence());
     BOOST_TEST(owner() == "d#1.1");
     BOOST_TEST(left() == 4'000'000);
-    acquire("e#1.1");
+    acquire("b#1.2");
     release("d#1.1", fence());
-    BOOST_TEST(owner() == "e#1.1");
+    BOOST_TEST(owner() == "b#1.2");
     BOOST_TEST(left() == 1'000'000);
 }
 

@@ -226,6 +226,7 @@ void job_engine::perform(const job_granted& what)
     catch (...)
     {
         // A constructor of the payload may throw anything.
+        reason.clear();
     }
     // Without a reason, the script would take the job for finished.
     if (reason.empty())
