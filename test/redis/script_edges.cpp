@@ -352,7 +352,18 @@ BOOST_AUTO_TEST_CASE(a_lease_expires_although_the_clock_was_set_back)
     BOOST_TEST(nudge("b#1.1")[0] == "own");
 }
 
-BOOST_AUTO_TEST_CASE(the_longest_requested_claim_counts)
+struct claim_scene : script_scene
+{
+    /// Releases the lock. It has to be granted to the waiter @p to, for a lease of this many microseconds.
+    void hand_over(const std::string& from, const std::string& to, std::int64_t lease_of_grant)
+    {
+        release(from, fence());
+        BOOST_TEST(owner() == to);
+        BOOST_TEST(left() == lease_of_grant);
+    }
+};
+
+BOOST_FIXTURE_TEST_CASE(the_longest_requested_claim_counts, claim_scene)
 {
     claim = "1000";
     acquire("a#1.1");
@@ -360,12 +371,10 @@ BOOST_AUTO_TEST_CASE(the_longest_requested_claim_counts)
     claim = "4000";
     acquire("b#1.1");
     claim = "1000";
-    release("a#1.1", fence());
-    BOOST_TEST(owner() == "b#1.1");
-    BOOST_TEST(left() == 4'000'000);
+    hand_over("a#1.1", "b#1.1", 4'000'000);
 }
 
-BOOST_AUTO_TEST_CASE(the_claim_of_a_waiter_counts_until_nobody_waits)
+BOOST_FIXTURE_TEST_CASE(the_claim_of_a_waiter_counts_until_nobody_waits, claim_scene)
 {
     claim = "4000";
     acquire("a#1.1");
@@ -378,16 +387,12 @@ BOOST_AUTO_TEST_CASE(the_claim_of_a_waiter_counts_until_nobody_waits)
     claim = "1000";
     acquire("d#1.1");
     cancel("c#1.1");
-    release("b#1.1", fence());
-    BOOST_TEST(owner() == "d#1.1");
-    BOOST_TEST(left() == 4'000'000);
+    hand_over("b#1.1", "d#1.1", 4'000'000);
     acquire("b#1.2");
-    release("d#1.1", fence());
-    BOOST_TEST(owner() == "b#1.2");
-    BOOST_TEST(left() == 1'000'000);
+    hand_over("d#1.1", "b#1.2", 1'000'000);
 }
 
-BOOST_AUTO_TEST_CASE(the_claim_of_a_waiter_on_a_condition_counts)
+BOOST_FIXTURE_TEST_CASE(the_claim_of_a_waiter_on_a_condition_counts, claim_scene)
 {
     claim = "4000";
     acquire("a#1.1");
@@ -395,9 +400,7 @@ BOOST_AUTO_TEST_CASE(the_claim_of_a_waiter_on_a_condition_counts)
     claim = "1000";
     acquire("b#1.1");
     notify();
-    release("b#1.1", fence());
-    BOOST_TEST(owner() == "a#1.2");
-    BOOST_TEST(left() == 4'000'000);
+    hand_over("b#1.1", "a#1.2", 4'000'000);
 }
 
 BOOST_AUTO_TEST_CASE(a_renewal_with_a_shorter_lease_does_not_shorten_the_present_one)

@@ -41,6 +41,7 @@
 #include <tuple>
 #include <turnstile/async_lock_all.hpp>
 #include <turnstile/async_mutex.hpp>
+#include <turnstile/event.hpp>
 #include <turnstile/redis/async_mutex.hpp>
 #include <turnstile/redis/condition.hpp>
 #include <turnstile/redis/lease_clock.hpp>
@@ -630,19 +631,20 @@ BOOST_AUTO_TEST_CASE(the_log_blames_no_server_for_a_lease_that_is_not_renewed)
     asio::io_context context;
     config settings = undisturbed(server.url());
     std::string log;
-    settings.logger = [&](turnstile::redis::log_level, std::string_view text) { log += text; };
+    turnstile::event is_logged(context);
+    settings.logger = [&](turnstile::redis::log_level, std::string_view text)
+    {
+        log += text;
+        if (text.find("was lost") != std::string_view::npos)
+            is_logged.set();
+    };
     session s(context, settings);
     const auto body = [&]() -> asio::awaitable<void>
     {
-        async_mutex brief(
-            s, "brief",
-            turnstile::redis::mutex_options().lease(100ms).claim_lease(100ms).renew(false));
+        async_mutex brief(s, "brief",
+                          turnstile::redis::mutex_options().lease(1s).claim_lease(1s).renew(false));
         const guard_type held = co_await brief.async_lock();
-        while (log.find("was lost") == std::string::npos)
-        {
-            asio::steady_timer soon(context, 1ms);
-            co_await soon.async_wait(asio::use_awaitable);
-        }
+        co_await is_logged.async_wait();
         co_await s.async_close();
     };
     turnstile::test::run(context, body());

@@ -29,7 +29,7 @@
 // state, and answers one question in admit(): can this attempt be granted now? The state and the lock of
 // the queue share one word, see queue_word.hpp.
 //
-// What a primitive implements. Only admit() is needed: it decides from the word and the attempt, and
+// Primitives. A primitive has to implement admit(), which decides from the word and the attempt, and
 // stores the grant in `attempt.value`, 64 bits that are the primitive's own. The others have defaults:
 // refuse(), if some requests can never be granted; settle(), end_wait(), evict_waiters() and abort_all(),
 // if there are several lists of waiters or a wait changes the state; live_grants(), if a grant refers to

@@ -61,7 +61,7 @@ struct context_link
     gate posting{};
 };
 
-/// What a thread still has to do in its outermost post_all(): waiters to post, then states to delete. All modules of a
+/// The work that is left for a thread's outermost post_all(): waiters to post, then states to delete. All modules of a
 /// program share the objects, even if they are compiled with hidden symbols.
 struct BOOST_SYMBOL_VISIBLE posting_in_progress
 {
