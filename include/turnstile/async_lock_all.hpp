@@ -263,6 +263,8 @@ public:
  * That of each mutex. While the operation waits for one lock, it holds the previous ones.
  * @par Thread safety
  * As with the mutexes.
+ * @par Immediate completion
+ * If all locks are free, of local mutexes, through the associated immediate executor.
  * @par Complexity
  * Linear in the number of mutexes; one allocation for each mutex that is not free.
  */

@@ -187,7 +187,11 @@ public:
      * @par Per-Operation Cancellation
      * None. A local operation completes at once; over Redis, with the answer of the server.
      * @par Immediate completion
-     * Always for a local queue, through the associated immediate executor.
+     * Local queues: always, through the associated immediate executor. Redis queues: never.
+     * @par Round trips
+     * Redis queues: one command.
+     * @par Complexity
+     * Logarithmic in the number of jobs of the queue.
      */
     template <boost::asio::completion_token_for<void(error_code)> CompletionToken =
                   boost::asio::deferred_t>
@@ -204,7 +208,7 @@ public:
      * letter.
      *
      * @param error the text for listings; its first @ref max_error bytes count.
-     * @par Completion Signature, Errors, Per-Operation Cancellation, Immediate completion
+     * @par Completion Signature, Errors, Per-Operation Cancellation, Immediate completion, Round trips, Complexity
      * As with @ref async_finish.
      */
     template <boost::asio::completion_token_for<void(error_code)> CompletionToken =
@@ -222,7 +226,7 @@ public:
      * result. The object is empty afterwards. It must not be moved or destroyed before the
      * operation is started.
      *
-     * @par Completion Signature, Errors, Per-Operation Cancellation, Immediate completion
+     * @par Completion Signature, Errors, Per-Operation Cancellation, Immediate completion, Round trips, Complexity
      * As with @ref async_finish.
      */
     template <boost::asio::completion_token_for<void(error_code)> CompletionToken =
@@ -244,6 +248,10 @@ public:
      * @par Per-Operation Cancellation
      * As with `async_next()`. A local job stays finished. Over Redis, the session sends the finish
      * in any case, but the caller does not learn its result.
+     * @par Immediate completion, Complexity
+     * As with `async_next()`.
+     * @par Round trips
+     * Redis queues: those of `async_next()`, whose first command also finishes the job.
      */
     template <boost::asio::completion_token_for<void(error_code, job)> CompletionToken =
                   boost::asio::deferred_t>

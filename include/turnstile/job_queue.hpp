@@ -160,7 +160,9 @@ public:
      * @par Immediate completion
      * Always, through the associated immediate executor.
      * @par Complexity
-     * Constant; logarithmic in the number of delayed jobs and deduplication ids.
+     * Logarithmic in the number of jobs and deduplication ids. As each operation on the queue, it also
+     * moves the jobs whose delays have ended, and forgets the deduplication ids whose windows have
+     * ended. Allocates the record of the job; if it has to wait, a timer is armed.
      */
     template <boost::asio::completion_token_for<void(error_code, job_id)> CompletionToken =
                   boost::asio::deferred_t>
@@ -192,6 +194,10 @@ public:
      * receives the grant.
      * @par Fairness
      * First in, first out.
+     * @par Immediate completion
+     * If a job can be started, through the associated immediate executor.
+     * @par Complexity
+     * Logarithmic in the number of jobs. Allocates a waiter if it has to wait, and the attempt.
      */
     template <boost::asio::completion_token_for<void(error_code, job_type)> CompletionToken =
                   boost::asio::deferred_t>

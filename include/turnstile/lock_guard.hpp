@@ -210,6 +210,10 @@ public:
      * None.
      * @par Immediate completion
      * Local locks: always, through the associated immediate executor. Redis locks: never.
+     * @par Round trips
+     * Redis locks: one command; none if the lock is handed over within the session.
+     * @par Complexity
+     * Local locks: constant. Redis locks: logarithmic in the number of waiters.
      */
     template <boost::asio::completion_token_for<void(error_code)> CompletionToken =
                   boost::asio::deferred_t>

@@ -256,6 +256,10 @@ public:
          * @ref errc::predicate_threw.
          * @par Per-Operation Cancellation
          * All types end the wait; see @ref condition.
+         * @par Immediate completion
+         * If the predicate already holds, or throws.
+         * @par Complexity
+         * As with @ref condition::async_wait.
          */
         template <class Predicate, boost::asio::completion_token_for<void(error_code)>
                                        CompletionToken = boost::asio::deferred_t>
@@ -276,6 +280,8 @@ public:
          * @par Completion Signature
          * @code void(error_code, bool) @endcode
          * The value of the predicate at the end; false means a time-out.
+         * @par Errors, Per-Operation Cancellation, Immediate completion, Complexity
+         * As with @ref async_wait, besides arming a timer.
          */
         template <class Rep, class Period, class Predicate,
                   boost::asio::completion_token_for<void(error_code, bool)> CompletionToken =
@@ -474,6 +480,9 @@ public:
      * @par Per-Operation Cancellation
      * All types. Before the grant, the wait is aborted; afterwards, the cancellation is forwarded
      * to the body.
+     * @par Complexity
+     * That of @ref basic_async_mutex::async_lock, of the body, and of a release, which is constant. Allocates
+     * the section and the coroutine of the body.
      */
     template <class Body, class CompletionToken = boost::asio::deferred_t>
         requires detail::section_body_for<Body, section> &&
@@ -509,8 +518,8 @@ public:
      * cancelled or the monitor was destroyed before the execution.
      * @par Per-Operation Cancellation
      * All types, while it waits for the lock or the condition; nothing was changed then.
-     * @par Fairness, Executors
-     * As with @ref async_with.
+     * @par Fairness, Executors, Complexity
+     * As with @ref async_with, whose body is the transaction: linear in its steps.
      */
     template <class... Steps, boost::asio::completion_token_for<void(std::exception_ptr, bool)>
                                   CompletionToken = boost::asio::deferred_t>

@@ -187,6 +187,11 @@ public:
      * None.
      * @par Immediate completion
      * Local permits: always, through the associated immediate executor. Redis permits: never.
+     * @par Round trips
+     * Redis permits: one command for each grant of the permit.
+     * @par Complexity
+     * Local permits: as with @ref release. Redis permits: logarithmic in the number of waiters and of holders, for each
+     * grant and each waiter that is granted.
      */
     template <boost::asio::completion_token_for<void(error_code)> CompletionToken =
                   boost::asio::deferred_t>
