@@ -368,3 +368,6 @@ BOOST_AUTO_TEST_CASE(codes_have_texts_and_kinds)
     BOOST_TEST(std::string(turnstile::redis::redis_category().name()) == "turnstile.redis");
     BOOST_TEST(redis_error(errc::wrong_type, "text").what() == std::string("text"));
 }
+    // An event has another layout with the other event_reset.
+    BOOST_TEST(turnstile::error_code(errc::foreign_layout).message().find("event_reset") !=
+               std::string::npos);

@@ -34,7 +34,8 @@ enum class errc
     missing_permission = 4,
     /// A key of the object contains another program's value of another type.
     wrong_type = 5,
-    /// Another version of Turnstile wrote the keys, in a layout that this version cannot read.
+    /// Another version of Turnstile wrote the keys, in a layout that this version cannot read. Or an event was opened
+    /// with another event_reset than the first user's.
     foreign_layout = 6,
     /// The name of an object is empty or too long.
     invalid_name = 7,
@@ -164,7 +165,8 @@ public:
         case errc::wrong_type:
             return "a key of the object has a value of another type";
         case errc::foreign_layout:
-            return "the keys have the layout of another version";
+            return "the keys have the layout of another version, or the event was opened with the "
+                   "other event_reset";
         case errc::invalid_name:
             return "the name of the object is empty or too long";
         case errc::fence_regressed:
