@@ -527,7 +527,9 @@ BOOST_AUTO_TEST_CASE(as_many_programs_run_as_the_semaphore_has_units)
     BOOST_TEST(cli_result(server.url(), shell("exit 5", too_many)).status == 5);
     const cli_result other(server.url(), shell("", {"--capacity", "5"}));
     BOOST_TEST(other.status == 125);
-    BOOST_TEST(other.output.find("capacity") != std::string::npos, other.output);
+    BOOST_TEST(other.output.find("with a capacity of 5, but the server has 4; open it with 4\n") !=
+                   std::string::npos,
+               other.output);
 }
 
 // --- errors -------------------------------------------------------------------------------------

@@ -56,7 +56,8 @@ enum class errc
     /// The stored state cannot be read: a field cannot be parsed as its member's type, or another program has
     /// changed the keys of an object. Or a value cannot be written.
     bad_state = 14,
-    /// A semaphore was opened with a capacity that differs from the server's; the log contains both.
+    /// A semaphore was opened with a capacity that differs from the server's; the log contains both. The option
+    /// `adopt_capacity` of @ref mutex_options accepts the server's capacity.
     capacity_mismatch = 15,
     /// One side rejects the other side's certificate.
     untrusted_certificate = 16,

@@ -27,12 +27,13 @@ std::optional<attempt_failure> protocol_client::unusable(status what) noexcept
     return std::nullopt;
 }
 
-/// Describes the difference between a pool's capacity and the one that the client stated, and the remedy.
+/// Describes the difference between a pool's capacity and the one that the client stated, and the remedy. Users of the
+/// command line read it, too, so it names no member of a class.
 std::string protocol_client::mismatch_text(const lease_options& options, std::int64_t actual)
 {
     const std::int64_t named = options.pool ? options.pool->capacity : 0;
     return "opened with a capacity of " + std::to_string(named) + ", but the server has " +
-           std::to_string(actual) + "; open it with that, or with the option adopt_capacity(true)";
+           std::to_string(actual) + "; open it with " + std::to_string(actual);
 }
 
 void protocol_client::answered(local_time now, std::uint64_t number,
