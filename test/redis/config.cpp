@@ -316,7 +316,16 @@ BOOST_AUTO_TEST_CASE(the_environment)
     BOOST_TEST((config::from_environment().server == host_and_port("there", 1)));
     BOOST_TEST(config::from_environment().notice == "");
     ::setenv("TURNSTILE_REDIS_URL", "nonsense", 1);  // NOLINT(concurrency-mt-unsafe)
-    BOOST_CHECK_THROW(static_cast<void>(config::from_environment()), redis_error);
+    BOOST_CHECK_EXCEPTION(static_cast<void>(config::from_environment()), redis_error,
+                          [](const redis_error& error)
+                          {
+                              return std::string_view(error.what())
+                                         .starts_with("TURNSTILE_REDIS_URL: the URL must begin ") &&
+                                     error.code() == errc::invalid_config;
+                          });
+    ::setenv("TURNSTILE_REDIS_URL", "", 1);  // NOLINT(concurrency-mt-unsafe)
+    BOOST_TEST((config::from_environment().server == host_and_port()));
+    BOOST_TEST(config::from_environment().notice == "TURNSTILE_REDIS_URL is empty");
 }
 
 BOOST_AUTO_TEST_CASE(no_text_of_an_error_shows_the_password)

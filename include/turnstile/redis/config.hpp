@@ -117,9 +117,9 @@ struct config
      */
     [[nodiscard]] static config from_url(std::string_view url);
 
-    /// Reads the URL in the environment variable `TURNSTILE_REDIS_URL`. If the variable is not set, returns the
-    /// defaults with a @ref notice, which each session logs together with the server's address. Throws like
-    /// @ref from_url.
+    /// Reads the URL in the environment variable `TURNSTILE_REDIS_URL`. If the variable is not set or empty,
+    /// returns the defaults with a @ref notice, which each session logs together with the server's address. Throws like
+    /// @ref from_url; the text names the variable.
     [[nodiscard]] static config from_environment();
 
     /// The first broken rule and the value that breaks it; empty if the configuration is valid.
@@ -232,7 +232,7 @@ struct config
     logger_type logger = &log_to_stderr;
 
     /// A warning that each session logs at its start, before the server's address; may be empty.
-    /// @ref from_environment uses it to report that the variable is not set.
+    /// @ref from_environment uses it to report that the variable is not set or empty.
     std::string notice;
 };
 

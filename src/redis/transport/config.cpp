@@ -222,11 +222,22 @@ config config::from_environment()
 {
     // No thread changes the environment while the program reads its configuration.
     const char* url = std::getenv("TURNSTILE_REDIS_URL");  // NOLINT(concurrency-mt-unsafe)
-    if (url != nullptr)
+    if (url == nullptr || *url == '\0')
+    {
+        config c;
+        c.notice =
+            url == nullptr ? "TURNSTILE_REDIS_URL is not set" : "TURNSTILE_REDIS_URL is empty";
+        return c;
+    }
+    try
+    {
         return from_url(url);
-    config c;
-    c.notice = "TURNSTILE_REDIS_URL is not set";
-    return c;
+    }
+    catch (const redis_error& error)
+    {
+        throw redis_error(errc::invalid_config,
+                          std::string("TURNSTILE_REDIS_URL: ") + error.what());
+    }
 }
 
 std::optional<std::string> config::broken_rule() const
