@@ -60,10 +60,19 @@ const std::vector<refused> refused_urls{
     {"redis://h?=1", "an option must be name=value"},
     {"redis://h?leese=1s", "unknown option 'leese'"},
     {"redis://h?password=a&b", "password: an & in it must be percent-encoded; otherwise, an option "
-                               "behind it is unknown, not name=value, or has a wrong value"},
+                               "behind it is unknown, not name=value, given twice, or has a wrong "
+                               "value"},
     {"redis://h?sentinel_password=a&leese=1s",
      "sentinel_password: an & in it must be percent-encoded; otherwise, an option behind it is "
-     "unknown, not name=value, or has a wrong value"},
+     "unknown, not name=value, given twice, or has a wrong value"},
+    {"redis://h?lease=1s&lease=2s", "lease: is given twice"},
+    {"redis://h?lease=1s&grace=1s&lease=1s", "lease: is given twice"},
+    {"redis://h/1?db=2", "db: is given twice"},
+    {"redis://u@h?user=v", "user: is given twice"},
+    {"unix://:a@/s?password=b", "password: is given twice"},
+    {"redis://h?password=a&password=b",
+     "password: an & in it must be percent-encoded; otherwise, an option behind it is unknown, not "
+     "name=value, given twice, or has a wrong value"},
     {"redis://h?lease=15", "lease=15: must be a whole number with its unit, like 500ms, 15s, 2min "
                            "or 1h"},
     {"redis://h?lease=", "lease=: must be a whole number with its unit, like 500ms, 15s, 2min or "
@@ -374,9 +383,9 @@ BOOST_AUTO_TEST_CASE(codes_have_texts_and_kinds)
           errc::foreign_layout, errc::unsupported_server, errc::untrusted_certificate})
         BOOST_TEST((turnstile::error_code(each) == error_kind::configuration));
     BOOST_TEST((turnstile::error_code(errc::wrong_type) != error_kind::temporary));
-    BOOST_TEST(std::string(turnstile::redis::redis_category().name()) == "turnstile.redis");
-    BOOST_TEST(redis_error(errc::wrong_type, "text").what() == std::string("text"));
-}
     // An event has another layout with the other event_reset.
     BOOST_TEST(turnstile::error_code(errc::foreign_layout).message().find("event_reset") !=
                std::string::npos);
+    BOOST_TEST(std::string(turnstile::redis::redis_category().name()) == "turnstile.redis");
+    BOOST_TEST(redis_error(errc::wrong_type, "text").what() == std::string("text"));
+}

@@ -13,6 +13,7 @@
 #include <string>
 #include <turnstile/redis/error.hpp>
 #include <utility>
+#include <vector>
 
 // A URL has four parts. Each is cut off before it is decoded, so that an encoded delimiter delimits nothing:
 //
@@ -213,13 +214,24 @@ std::string parse_option(std::string_view text, config& to)
     return name;
 }
 
-void parse_options(std::string_view text, config& to)
+/// Sets options, each at most once: user, password and database may already be set by other parts of the URL.
+void parse_options(std::string_view text, bool has_database, config& to)
 {
+    std::vector<std::string> given;
+    if (!to.username.empty())
+        given.emplace_back("user");
+    if (!to.password.empty())
+        given.emplace_back("password");
+    if (has_database)
+        given.emplace_back("db");
     std::string password;
     while (!text.empty())
         try
         {
             std::string name = parse_option(take_until(text, '&'), to);
+            if (std::ranges::find(given, name) != given.end())
+                refuse(name + ": is given twice");
+            given.push_back(name);
             if (name.ends_with("password"))
                 password = std::move(name);
         }
@@ -230,7 +242,7 @@ void parse_options(std::string_view text, config& to)
             // The option may be a part of the password.
             refuse(password +
                    ": an & in it must be percent-encoded; otherwise, an option behind it is "
-                   "unknown, not name=value, or has a wrong value");
+                   "unknown, not name=value, given twice, or has a wrong value");
         }
 }
 
@@ -282,14 +294,17 @@ std::string_view take_user(std::string_view& hosts)
     return user;
 }
 
-void parse_path(std::string_view path, config& to)
+/// Returns whether the path contains a database.
+bool parse_path(std::string_view path, config& to)
 {
     if (!to.sentinels.empty())
         to.master_name = decode("master", take_until(path, '/'));
     if (path.ends_with('/'))
         path.remove_suffix(1);
-    if (!path.empty())
-        to.database = read_database(decode("db", path));
+    if (path.empty())
+        return false;
+    to.database = read_database(decode("db", path));
+    return true;
 }
 
 void parse_sentinels(std::string_view hosts, config& to)
@@ -308,7 +323,7 @@ void parse_unix(std::string_view place, std::string_view options, config& to)
     if (!before.empty() || slash == place.size())
         refuse("unix: three slashes must stand before the path, as in unix:///run/redis.sock");
     to.unix_socket = decode("path", place.substr(slash));
-    parse_options(options, to);
+    parse_options(options, false, to);
 }
 
 }  // namespace
@@ -338,8 +353,8 @@ void parse_url(std::string_view url, config& to)
         parse_sentinels(hosts, to);
     else
         refuse(unknown_scheme);
-    parse_path(place, to);
-    parse_options(url, to);
+    const bool has_database = parse_path(place, to);
+    parse_options(url, has_database, to);
 }
 
 }  // namespace turnstile::redis::detail
