@@ -13,6 +13,7 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/signal_set.hpp>
 #include <cctype>
+#include <charconv>
 #include <csignal>
 #include <cstdint>
 #include <cstdlib>
@@ -21,8 +22,9 @@
 #include <map>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <sys/resource.h>
-#include <type_traits>
+#include <system_error>
 
 namespace {
 
@@ -81,46 +83,48 @@ int run(int argc, char** argv)
     app.set_version_flag("--version", "turnstile-server " TURNSTILE_VERSION,
                          "Print the version and exit");
     const auto option = [&](const char* name, const char* variable, auto& value, const char* help)
+    { return app.add_option(name, value, help)->envname(variable)->capture_default_str(); };
+    const auto number = [&](const char* name, const char* variable, auto& value, std::int64_t least,
+                            std::int64_t most, const char* help)
     {
-        auto* const added = app.add_option(name, value, help)->envname(variable);
-        // CLI11 reads a number that begins with 0 as an octal one, and with 0x as a hexadecimal one.
-        if constexpr (std::is_integral_v<std::remove_reference_t<decltype(value)>>)
-            added->transform(
-                [](std::string text)
+        option(name, variable, value, help)
+            // CLI11 would read 010 as 8 and accept 0x10.
+            ->transform(CLI::Validator(
+                [=](std::string& text)
                 {
-                    const std::size_t zeros = text.find_first_not_of('0');
-                    return text.erase(0, std::min(zeros, text.size() - 1));
-                });
-        return added->capture_default_str();
+                    std::int64_t parsed = 0;
+                    const auto* const end = text.data() + text.size();
+                    const auto [rest, error] = std::from_chars(text.data(), end, parsed);
+                    if (error != std::errc() || rest != end || parsed < least || parsed > most)
+                        return "'" + text + "' is not a whole number from " +
+                               std::to_string(least) + " to " + std::to_string(most);
+                    text = std::to_string(parsed);
+                    return std::string();
+                },
+                "from " + std::to_string(least) + " to " + std::to_string(most)));
     };
     option("--address", "TURNSTILE_ADDRESS", connections.address, "Address to listen on");
-    option("--port", "TURNSTILE_PORT", connections.port, "Port to listen on; 0 selects a free one")
-        ->check(CLI::Range(0, 65535));
-    option("--max-body", "TURNSTILE_MAX_BODY", connections.max_body, "Largest body, in bytes")
-        ->check(CLI::Range(std::int64_t(1024), most_bytes));
-    option("--max-header", "TURNSTILE_MAX_HEADER", connections.max_header,
-           "Largest request head, in bytes")
-        ->check(CLI::Range(1024, 1 << 20));
-    option("--max-connections", "TURNSTILE_MAX_CONNECTIONS", connections.max_connections,
-           "Largest number of connections")
-        ->check(CLI::Range(std::int64_t(1), most_clients));
-    option("--max-waiters", "TURNSTILE_MAX_WAITERS", behaviour.max_waiters,
-           "Largest number of waiting clients")
-        ->check(CLI::Range(most_clients));
-    option("--max-waiters-per-client", "TURNSTILE_MAX_WAITERS_PER_CLIENT",
-           behaviour.max_waiters_per_client,
-           "Largest number of waiting clients with the same address")
-        ->check(CLI::Range(std::int64_t(1), most_clients));
-    option("--request-timeout", "TURNSTILE_REQUEST_TIMEOUT", request_timeout,
-           "Seconds that a client may take to send a request or to receive an answer")
-        ->check(CLI::Range(1, 86'400));
-    option("--idle-timeout", "TURNSTILE_IDLE_TIMEOUT", idle_timeout,
-           "Seconds that a connection may be idle")
-        ->check(CLI::Range(1, 86'400));
-    option("--max-wait", "TURNSTILE_MAX_WAIT", max_wait, "Longest wait of a down, in seconds")
-        ->check(CLI::Range(1, 86'400));
-    option("--max-lease", "TURNSTILE_MAX_LEASE", max_lease, "Longest lease of a permit, in seconds")
-        ->check(CLI::Range(1, 31'536'000));
+    number("--port", "TURNSTILE_PORT", connections.port, 0, 65535,
+           "Port to listen on; 0 selects a free one");
+    number("--max-body", "TURNSTILE_MAX_BODY", connections.max_body, 1024, most_bytes,
+           "Largest body, in bytes");
+    number("--max-header", "TURNSTILE_MAX_HEADER", connections.max_header, 1024, 1 << 20,
+           "Largest request head, in bytes");
+    number("--max-connections", "TURNSTILE_MAX_CONNECTIONS", connections.max_connections, 1,
+           most_clients, "Largest number of connections");
+    number("--max-waiters", "TURNSTILE_MAX_WAITERS", behaviour.max_waiters, 0, most_clients,
+           "Largest number of waiting clients");
+    number("--max-waiters-per-client", "TURNSTILE_MAX_WAITERS_PER_CLIENT",
+           behaviour.max_waiters_per_client, 1, most_clients,
+           "Largest number of waiting clients with the same address");
+    number("--request-timeout", "TURNSTILE_REQUEST_TIMEOUT", request_timeout, 1, 86'400,
+           "Seconds that a client may take to send a request or to receive an answer");
+    number("--idle-timeout", "TURNSTILE_IDLE_TIMEOUT", idle_timeout, 1, 86'400,
+           "Seconds that a connection may be idle");
+    number("--max-wait", "TURNSTILE_MAX_WAIT", max_wait, 1, 86'400,
+           "Longest wait of a down, in seconds");
+    number("--max-lease", "TURNSTILE_MAX_LEASE", max_lease, 1, 31'536'000,
+           "Longest lease of a permit, in seconds");
     // A script may pass a variable that is not set. Without the option, the server would keep or encrypt nothing.
     const auto not_empty = [](const std::string& text)
     { return text.empty() ? "must not be empty; remove the option if it is not needed" : ""; };
@@ -154,12 +158,10 @@ int run(int argc, char** argv)
     option("--notify-ca", "TURNSTILE_NOTIFY_CA", calls.authorities,
            "File with the authorities (PEM) to trust for https receivers; default: the system's")
         ->check(not_empty);
-    option("--notify-attempts", "TURNSTILE_NOTIFY_ATTEMPTS", calls.attempts,
-           "Number of attempts for each call-back; the delay between them doubles from 0.5 s")
-        ->check(CLI::Range(1, 20));
-    option("--max-notifications", "TURNSTILE_MAX_NOTIFICATIONS", calls.most,
-           "Largest number of registered call-backs")
-        ->check(CLI::Range(most_clients));
+    number("--notify-attempts", "TURNSTILE_NOTIFY_ATTEMPTS", calls.attempts, 1, 20,
+           "Number of attempts for each call-back; the delay between them doubles from 0.5 s");
+    number("--max-notifications", "TURNSTILE_MAX_NOTIFICATIONS", calls.most, 0, most_clients,
+           "Largest number of registered call-backs");
     const std::map<std::string, log_level> levels{{"error", log_level::error},
                                                   {"warning", log_level::warning},
                                                   {"info", log_level::info},
@@ -173,7 +175,25 @@ int run(int argc, char** argv)
         ->check(CLI::IsMember(levels));
     option("--log-format", "TURNSTILE_LOG_FORMAT", format, "Format of the lines of the log")
         ->check(CLI::IsMember(formats));
-    CLI11_PARSE(app, argc, argv);
+    try
+    {
+        app.parse(argc, argv);
+    }
+    catch (const CLI::ParseError& error)
+    {
+        const int status = app.exit(error);
+        // CLI11 names the option also if its variable has the wrong value.
+        for (const CLI::Option* each : app.get_options())
+        {
+            const std::string name = each->get_name();
+            const auto is_this = [&](std::string_view argument)
+            { return argument == name || argument.starts_with(name + '='); };
+            if (std::string_view(error.what()).starts_with(name + ": ") &&
+                std::none_of(argv, argv + argc, is_this))
+                std::cerr << "This is the value of the variable " << each->get_envname() << ".\n";
+        }
+        return status;
+    }
     configure_log(levels.at(level), formats.at(format));
     // There are no options for tokens, because each user of the machine can read the arguments of
     // a process.

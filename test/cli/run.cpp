@@ -588,6 +588,17 @@ BOOST_AUTO_TEST_CASE(wrong_options_are_refused_with_the_rule)
     BOOST_TEST(refusal({"show", "job", "--redis", ""}) == "--redis: must not be empty");
 }
 
+BOOST_AUTO_TEST_CASE(a_long_message_is_cut_before_its_rule)
+{
+    const redis_server server;
+    const cli_result run(server.url(),
+                         {"show", "job", "--redis", "redis://host/" + std::string(100'000, 'x')});
+    BOOST_TEST(run.output.size() < 4096U);
+    BOOST_TEST(run.output.starts_with("turnstile: db=xxx"), run.output);
+    BOOST_TEST(run.output.find("xxx ... xxx") != std::string::npos, run.output);
+    BOOST_TEST(run.output.ends_with(": must be a number, at least 0\n"), run.output);
+}
+
 BOOST_AUTO_TEST_CASE(the_version_is_printed)
 {
     const redis_server server;

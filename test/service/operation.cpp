@@ -718,8 +718,23 @@ BOOST_AUTO_TEST_CASE(numbers_of_options_are_decimal)
         BOOST_TEST(text("lease") == "lease must be a number from 0.1 to 90, not 1000");
     }
     BOOST_CHECK_NO_THROW(server_process({"--max-waiters", "00"}));
-    const std::string text = log_of_failure({"--max-wait", "0x10"});
-    BOOST_TEST(text.find("--max-wait: ") != std::string::npos, text);
+    for (const std::string wrong : {"0x10", "1e3", "+5", " 5", "5 ", ""})
+    {
+        const std::string text = log_of_failure({"--max-wait", wrong});
+        BOOST_TEST(
+            text.starts_with("--max-wait: '" + wrong + "' is not a whole number from 1 to 86400\n"),
+            text);
+    }
+}
+
+BOOST_AUTO_TEST_CASE(error_of_a_variable_names_it)
+{
+    const std::string variable = log_of_failure({"--max-waiters", "5"}, {"TURNSTILE_MAX_WAIT=5s"});
+    BOOST_TEST(variable.starts_with("--max-wait: '5s' is not"), variable);
+    BOOST_TEST(variable.ends_with("This is the value of the variable TURNSTILE_MAX_WAIT.\n"),
+               variable);
+    const std::string option = log_of_failure({"--max-wait=5s"}, {"TURNSTILE_MAX_WAIT=5"});
+    BOOST_TEST(option.find("variable") == std::string::npos, option);
 }
 
 BOOST_AUTO_TEST_CASE(tokens_that_no_request_can_contain_are_refused)
