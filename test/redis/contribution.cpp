@@ -345,6 +345,7 @@ BOOST_AUTO_TEST_CASE(a_lost_contribution_is_reported_and_logged)
 
 // --- processes ----------------------------------------------------------------------------------
 
+// Fails without process_pending() in the scripts, and without the nudge when a contribution may expire.
 BOOST_AUTO_TEST_CASE(a_killed_reader_blocks_nobody_after_its_lease)
 {
     lock_process killed(server, expiring(server.url()));
@@ -368,8 +369,8 @@ BOOST_AUTO_TEST_CASE(a_killed_reader_blocks_nobody_after_its_lease)
     BOOST_TEST(other.ask("leave room", "left room") == "yes");
     BOOST_TEST(readers() == "0");
 }
-// The test above fails without process_pending() in the scripts, and without the nudge when a contribution may expire.
 
+// Fails if process_pending() in the scripts does not check that it could undo the contribution.
 BOOST_AUTO_TEST_CASE(a_contribution_to_a_spoiled_field_is_kept_and_reported)
 {
     lock_process killed(server, expiring(server.url()));
@@ -398,8 +399,9 @@ BOOST_AUTO_TEST_CASE(a_contribution_to_a_spoiled_field_is_kept_and_reported)
             co_await change([&](section& s) { s.notify_all(gone); });
         });
 }
-// The test above fails if process_pending() in the scripts does not check that it could undo the contribution.
 
+// Fails without the check of the client's clock in withdraw(). As a second safeguard, the script
+// `commit` checks that a withdrawn contribution still exists.
 BOOST_AUTO_TEST_CASE(a_contribution_that_expired_is_not_withdrawn_twice)
 {
     lock_process stopped(server, expiring(server.url()));
@@ -422,9 +424,8 @@ BOOST_AUTO_TEST_CASE(a_contribution_that_expired_is_not_withdrawn_twice)
     BOOST_TEST(readers() == "0");
     BOOST_TEST(bound() == "0");
 }
-// The test above fails without the check of the client's clock in withdraw(). As a second safeguard, the script
-// `commit` checks that a withdrawn contribution still exists.
 
+// Fails without the questions that the client asks over its new connection.
 BOOST_AUTO_TEST_CASE(a_reader_continues_over_the_next_connection)
 {
     lock_process reader(server, expiring(server.url()));
@@ -446,7 +447,6 @@ BOOST_AUTO_TEST_CASE(a_reader_continues_over_the_next_connection)
     BOOST_TEST(reader.ask("leave room", "left room") == "yes");
     BOOST_TEST(readers() == "0");
 }
-// The test above fails without the questions that the client asks over its new connection.
 
 BOOST_AUTO_TEST_SUITE_END()
 

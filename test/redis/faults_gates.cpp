@@ -263,6 +263,7 @@ std::uint64_t published(const redis_server& server)
 
 // --- messages and connections -------------------------------------------------------------------
 
+// Fails if each waiter is registered at the server, instead of its session.
 BOOST_AUTO_TEST_CASE(a_set_event_sends_one_message_to_each_process)
 {
     const redis_server server;
@@ -278,8 +279,9 @@ BOOST_AUTO_TEST_CASE(a_set_event_sends_one_message_to_each_process)
         BOOST_TEST(each.result() == "done");
     BOOST_TEST(published(server) == before + 2);
 }
-// The test above fails if each waiter is registered at the server, instead of its session.
 
+// Fails without the question after a reconnect, and without the generation, which shows a set even
+// after a reset.
 BOOST_AUTO_TEST_CASE(a_disconnected_waiter_learns_that_its_event_was_set_and_reset)
 {
     const redis_server server;
@@ -301,9 +303,8 @@ BOOST_AUTO_TEST_CASE(a_disconnected_waiter_learns_that_its_event_was_set_and_res
     BOOST_TEST(waiter.result() == "done");
     BOOST_TEST(deaf.connections() >= 2U);
 }
-// The test above fails without the question after a reconnect, and without the generation, which shows a set even
-// after a reset.
 
+// Fails without the question after each lease.
 BOOST_AUTO_TEST_CASE(a_forgotten_waiter_learns_that_its_event_was_set_and_reset)
 {
     const redis_server server;
@@ -320,8 +321,8 @@ BOOST_AUTO_TEST_CASE(a_forgotten_waiter_learns_that_its_event_was_set_and_reset)
     BOOST_TEST(reset(other, b) == "done");
     BOOST_TEST(waiter.result() == "done");
 }
-// The test above fails without the question after each lease.
 
+// Fails without the question after a reconnect, and without the generation.
 BOOST_AUTO_TEST_CASE(a_waiter_misses_no_set_however_often_its_connection_is_killed)
 {
     const redis_server server;
@@ -342,8 +343,8 @@ BOOST_AUTO_TEST_CASE(a_waiter_misses_no_set_however_often_its_connection_is_kill
     }
     BOOST_TEST(first.connections() >= 11U);
 }
-// The test above fails without the question after a reconnect, and without the generation.
 
+// Fails without the names of calls.
 BOOST_AUTO_TEST_CASE(an_arrival_at_a_latch_whose_answer_is_lost_counts_once)
 {
     const redis_server server;
@@ -364,8 +365,8 @@ BOOST_AUTO_TEST_CASE(an_arrival_at_a_latch_whose_answer_is_lost_counts_once)
     BOOST_TEST(count_down(deaf, latch, 1).result() == "done");
     BOOST_TEST(wait(deaf, latch).result() == "done");
 }
-// The test above fails without the names of calls.
 
+// Fails if the server does not remember the names of counted arrivals.
 BOOST_AUTO_TEST_CASE(the_last_arrival_at_a_barrier_whose_answer_is_lost_counts_once)
 {
     const redis_server server;
@@ -392,8 +393,8 @@ BOOST_AUTO_TEST_CASE(the_last_arrival_at_a_barrier_whose_answer_is_lost_counts_o
     // The repeated arrival did not count for the next round.
     BOOST_TEST(view.arrivals().empty());
 }
-// The test above fails if the server does not remember the names of counted arrivals.
 
+// Fails if the client does not send the withdrawal after its reconnect.
 BOOST_AUTO_TEST_CASE(an_arrival_cancelled_without_a_connection_is_withdrawn_after_the_reconnect)
 {
     const redis_server server;
@@ -420,7 +421,6 @@ BOOST_AUTO_TEST_CASE(an_arrival_cancelled_without_a_connection_is_withdrawn_afte
     BOOST_TEST(next.result() == "done");
     BOOST_TEST(last.result() == "done");
 }
-// The test above fails if the client does not send the withdrawal after its reconnect.
 
 // --- processes ----------------------------------------------------------------------------------
 
@@ -444,6 +444,7 @@ BOOST_AUTO_TEST_CASE(an_arrival_at_a_latch_outlives_its_killed_process)
                make_error_code(turnstile::errc::over_release).message());
 }
 
+// Fails without the leases of arrivals.
 BOOST_AUTO_TEST_CASE(an_arrival_of_a_killed_process_at_a_barrier_expires)
 {
     const redis_server server;
@@ -477,8 +478,8 @@ BOOST_AUTO_TEST_CASE(an_arrival_of_a_killed_process_at_a_barrier_expires)
     for (const outcome& each : {first, second, third})
         BOOST_TEST(each.result() == "done");
 }
-// The test above fails without the leases of arrivals.
 
+// Fails if a set() counts as used before its waiter has confirmed the grant.
 BOOST_AUTO_TEST_CASE(a_unit_of_an_event_passes_to_the_next_process_if_the_first_does_not_confirm_it)
 {
     const redis_server server;
@@ -518,10 +519,10 @@ BOOST_AUTO_TEST_CASE(a_unit_of_an_event_passes_to_the_next_process_if_the_first_
     BOOST_TEST(last.result() == "done");
     BOOST_TEST(is_over);
 }
-// The test above fails if a set() counts as used before its waiter has confirmed the grant.
 
 // --- the server ---------------------------------------------------------------------------------
 
+// Fails if the client does not register its waiters and arrivals again after a reconnect.
 BOOST_AUTO_TEST_CASE(waiters_of_gates_survive_a_restart_with_empty_memory)
 {
     redis_server server;
@@ -560,8 +561,8 @@ BOOST_AUTO_TEST_CASE(waiters_of_gates_survive_a_restart_with_empty_memory)
     BOOST_TEST(meet(other, barrier_b).result() == "done");
     BOOST_TEST(meeting.result() == "done");
 }
-// The test above fails if the client does not register its waiters and arrivals again after a reconnect.
 
+// Fails without allow-oom.
 BOOST_AUTO_TEST_CASE(an_event_can_be_awaited_while_the_memory_is_full)
 {
     const redis_server server({"--maxmemory-policy", "noeviction"});
@@ -577,10 +578,10 @@ BOOST_AUTO_TEST_CASE(an_event_can_be_awaited_while_the_memory_is_full)
     BOOST_TEST(set(one, event) == "done");
     BOOST_TEST(waiter.result() == "done");
 }
-// The test above fails without allow-oom.
 
 // --- ends ---------------------------------------------------------------------------------------
 
+// Fails if closing a session does not send the withdrawals of its arrivals.
 BOOST_AUTO_TEST_CASE(closing_a_session_withdraws_its_arrivals)
 {
     const redis_server server;
@@ -600,7 +601,6 @@ BOOST_AUTO_TEST_CASE(closing_a_session_withdraws_its_arrivals)
     BOOST_TEST(view.arrivals().empty());
     BOOST_TEST(set(first, event) == closed);
 }
-// The test above fails if closing a session does not send the withdrawals of its arrivals.
 
 BOOST_AUTO_TEST_CASE(destroying_a_session_aborts_its_waiters)
 {

@@ -179,6 +179,7 @@ struct user_of_all : turnstile::test::coroutine_scene
 
 // --- users --------------------------------------------------------------------------------------
 
+// Fails if a new connection does not publish a message to itself before it is used.
 BOOST_AUTO_TEST_CASE(acl_without_the_channel)
 {
     const redis_server server;
@@ -197,9 +198,9 @@ BOOST_AUTO_TEST_CASE(acl_without_the_channel)
     BOOST_TEST(until([&] { return !client.ready(); }));
     BOOST_TEST(client.lock("a")->result() == "held");
 }
-// The test above fails if a new connection does not publish a message to itself before it is used.
 
 // The patterns are those of docs/redis.md.
+// Fails if a script uses a key without the kind or the name of the lock.
 BOOST_AUTO_TEST_CASE(acl_patterns_let_every_kind_of_object_be_used)
 {
     std::vector<std::string> of_each_kind;
@@ -218,8 +219,8 @@ BOOST_AUTO_TEST_CASE(acl_patterns_let_every_kind_of_object_be_used)
                        (patterns[0] == "~turnstile:*"));
         }
 }
-// The test above fails if a script uses a key without the kind or the name of the lock.
 
+// Fails if the keys of a lock do not contain its kind.
 BOOST_AUTO_TEST_CASE(acl_pattern_of_a_kind_is_for_that_kind_alone)
 {
     const redis_server server;
@@ -229,7 +230,6 @@ BOOST_AUTO_TEST_CASE(acl_pattern_of_a_kind_is_for_that_kind_alone)
     client.size("orders/42", 1);
     BOOST_TEST(client.acquire("orders/42", 1)->result() != "held");
 }
-// The test above fails if the keys of a lock do not contain its kind.
 
 // The server refuses a command inside a script if the script reads a key that it derives, or runs a
 // command, without permission.
@@ -251,6 +251,7 @@ BOOST_AUTO_TEST_CASE(refused_reads_inside_scripts_are_missing_permissions)
 
 // --- keys ---------------------------------------------------------------------------------------
 
+// Fails if a renewal of a lock that another client has acquired is not a loss.
 BOOST_FIXTURE_TEST_CASE(operator_deletes_the_hash_while_others_wait, lock_fault_scene<brief>)
 {
     const auto holder = granted(far.lock("a"));
@@ -268,8 +269,8 @@ BOOST_FIXTURE_TEST_CASE(operator_deletes_the_hash_while_others_wait, lock_fault_
     BOOST_TEST(c->result() == "held");
     BOOST_TEST(c->fence() > b->fence());
 }
-// The test above fails if a renewal of a lock that another client has acquired is not a loss.
 
+// Fails if a renewal that the server does not know is a loss.
 BOOST_AUTO_TEST_CASE(operator_deletes_the_keys_while_nobody_waits)
 {
     const redis_server server;
@@ -282,8 +283,8 @@ BOOST_AUTO_TEST_CASE(operator_deletes_the_keys_while_nobody_waits)
     BOOST_TEST(client.metrics().lost == 0U);
     BOOST_TEST(holder->unlock() == error_code());
 }
-// The test above fails if a renewal that the server does not know is a loss.
 
+// Fails without the nudge, which notices the deletion, and without ticket hints.
 BOOST_FIXTURE_TEST_CASE(waiters_of_a_deleted_queue_return_to_their_positions,
                         lock_fault_scene<brief>)
 {
@@ -298,8 +299,8 @@ BOOST_FIXTURE_TEST_CASE(waiters_of_a_deleted_queue_return_to_their_positions,
     BOOST_TEST(holder->unlock() == error_code());
     expect_grants_in_order(waiters, holder->fence());
 }
-// The test above fails without the nudge, which notices the deletion, and without ticket hints.
 
+// Fails if the scripts do not check the layout of a stored state.
 BOOST_AUTO_TEST_CASE(a_lock_of_a_newer_layout_is_refused_and_not_changed)
 {
     const redis_server server;
@@ -314,8 +315,8 @@ BOOST_AUTO_TEST_CASE(a_lock_of_a_newer_layout_is_refused_and_not_changed)
     BOOST_TEST(server.cli({"TTL", view.keys[0]}) == "-1");
     BOOST_TEST(client.lock("b")->result() == "held");
 }
-// The test above fails if the scripts do not check the layout of a stored state.
 
+// Fails if the scripts do not check the layout of a stored state.
 BOOST_AUTO_TEST_CASE(holder_and_waiter_fail_if_the_layout_becomes_newer)
 {
     const redis_server server;
@@ -329,7 +330,6 @@ BOOST_AUTO_TEST_CASE(holder_and_waiter_fail_if_the_layout_becomes_newer)
     BOOST_TEST(waiter->result() == text_of(errc::foreign_layout));
     BOOST_TEST(server.cli({"HGET", view.keys[0], "state"}) == "3 somebody");
 }
-// The test above fails if the scripts do not check the layout of a stored state.
 
 BOOST_AUTO_TEST_CASE(a_key_of_another_type_is_refused_and_logged_once)
 {
@@ -352,6 +352,7 @@ BOOST_AUTO_TEST_CASE(a_key_of_another_type_is_refused_and_logged_once)
     }
 }
 
+// Fails if the scripts that serve a batch do not answer for each lock separately.
 BOOST_AUTO_TEST_CASE(damaged_lock_is_lost_and_others_are_renewed)
 {
     const redis_server server;
@@ -380,8 +381,8 @@ BOOST_AUTO_TEST_CASE(damaged_lock_is_lost_and_others_are_renewed)
     BOOST_TEST(server.cli({"DEL", view.keys[0], view.keys[1]}) != "");
     BOOST_TEST(client.lock("damaged")->result() == "held");
 }
-// The test above fails if the scripts that serve a batch do not answer for each lock separately.
 
+// Fails if a refused batch is not sent again as one command for each lock.
 BOOST_AUTO_TEST_CASE(lock_whose_permission_is_withdrawn_is_lost_and_others_are_renewed)
 {
     const redis_server server;
@@ -395,10 +396,10 @@ BOOST_AUTO_TEST_CASE(lock_whose_permission_is_withdrawn_is_lost_and_others_are_r
     BOOST_TEST(other->holds());
     BOOST_TEST(!other->knows_of_loss());
 }
-// The test above fails if a refused batch is not sent again as one command for each lock.
 
 // --- messages -----------------------------------------------------------------------------------
 
+// Fails without the nonce in ids, and if messages are not matched by id and token.
 BOOST_FIXTURE_TEST_CASE(forged_messages_are_refused, lock_fault_scene<>)
 {
     const auto holder = granted(far.lock("a"));
@@ -416,7 +417,6 @@ BOOST_FIXTURE_TEST_CASE(forged_messages_are_refused, lock_fault_scene<>)
     BOOST_TEST(holder->unlock() == error_code());
     BOOST_TEST(waiter->result() == "held");
 }
-// The test above fails without the nonce in ids, and if messages are not matched by id and token.
 
 // --- names --------------------------------------------------------------------------------------
 
@@ -485,6 +485,7 @@ BOOST_AUTO_TEST_CASE(names_that_are_too_long_or_empty)
     BOOST_TEST(client.lock("a")->result() == "held");
 }
 
+// Fails if the names of channels do not contain the database.
 BOOST_AUTO_TEST_CASE(a_name_in_two_databases_is_two_locks)
 {
     const redis_server server;
@@ -507,8 +508,8 @@ BOOST_AUTO_TEST_CASE(a_name_in_two_databases_is_two_locks)
     BOOST_TEST(a->unlock() == error_code());
     BOOST_TEST(next_of_a->result() == "held");
 }
-// The test above fails if the names of channels do not contain the database.
 
+// Fails if the names of keys do not begin with the prefix.
 BOOST_AUTO_TEST_CASE(a_name_with_two_prefixes_is_two_locks)
 {
     const redis_server server;
@@ -521,4 +522,3 @@ BOOST_AUTO_TEST_CASE(a_name_with_two_prefixes_is_two_locks)
     BOOST_TEST(a->result() == "held");
     BOOST_TEST(b->result() == "held");
 }
-// The test above fails if the names of keys do not begin with the prefix.

@@ -36,6 +36,7 @@ using turnstile::test::until;
 
 }  // namespace
 
+// Fails without the message that informs a waiter of its grant.
 BOOST_AUTO_TEST_CASE(three_hundred_grants_at_once)
 {
     constexpr int locks = 300;
@@ -62,8 +63,8 @@ BOOST_AUTO_TEST_CASE(three_hundred_grants_at_once)
     BOOST_TEST(second.metrics().connections == 1U);
     BOOST_TEST(second.metrics().nudges == 0U);
 }
-// The test above fails without the message that informs a waiter of its grant.
 
+// Fails if closing a session does not release its locks.
 BOOST_AUTO_TEST_CASE(three_hundred_locks_of_a_session_that_is_closed)
 {
     constexpr int locks = 300;
@@ -87,8 +88,8 @@ BOOST_AUTO_TEST_CASE(three_hundred_locks_of_a_session_that_is_closed)
     for (const auto& each : held)
         BOOST_TEST(!each->holds());
 }
-// The test above fails if closing a session does not release its locks.
 
+// Fails if a cancellation does not remove the waiter from the queue of the server.
 BOOST_AUTO_TEST_CASE(many_waiters_then_cancel_all)
 {
     const int waiters = scaled(5000);
@@ -114,8 +115,8 @@ BOOST_AUTO_TEST_CASE(many_waiters_then_cancel_all)
     BOOST_TEST(holder->unlock() == error_code());
     BOOST_TEST(client.try_lock("a")->result() == "held");
 }
-// The test above fails if a cancellation does not remove the waiter from the queue of the server.
 
+// Fails if the queue is not sorted by tickets.
 BOOST_AUTO_TEST_CASE(many_waiters_are_granted_the_lock_in_order)
 {
     constexpr int waiters = 500;
@@ -144,7 +145,6 @@ BOOST_AUTO_TEST_CASE(many_waiters_are_granted_the_lock_in_order)
     BOOST_TEST(client.metrics().releases == waiters + 1U);
     BOOST_TEST(scripts_run(server) == before + 2 * (waiters + 1U));
 }
-// The test above fails if the queue is not sorted by tickets.
 
 BOOST_AUTO_TEST_CASE(waiters_send_nothing)
 {
@@ -161,6 +161,7 @@ BOOST_AUTO_TEST_CASE(waiters_send_nothing)
     BOOST_TEST(client.metrics().nudges == 0U);
 }
 
+// Fails if a release does not limit the life of the keys.
 BOOST_AUTO_TEST_CASE(idle_lock_leaves_no_keys)
 {
     const redis_server server;
@@ -193,8 +194,8 @@ BOOST_AUTO_TEST_CASE(idle_lock_leaves_no_keys)
     lock_client later(settings);
     BOOST_TEST(later.try_lock("0")->result() == "held");
 }
-// The test above fails if a release does not limit the life of the keys.
 
+// Fails if renew does not make the keys live longer.
 BOOST_AUTO_TEST_CASE(keys_of_a_lock_that_is_held_do_not_expire)
 {
     const redis_server server;
@@ -211,4 +212,3 @@ BOOST_AUTO_TEST_CASE(keys_of_a_lock_that_is_held_do_not_expire)
     BOOST_TEST(view.number("fence") == holder->fence());
     BOOST_TEST(other.try_lock("a")->result() == "not held");
 }
-// The test above fails if renew does not make the keys live longer.

@@ -151,6 +151,7 @@ BOOST_FIXTURE_TEST_CASE(the_outcome_of_a_commit_before_a_wait_is_unknown_if_the_
 
 // --- lost answers ---------------------------------------------------------------------------------
 
+// Fails without the slot, by which the server knows that the critical section has ended.
 BOOST_AUTO_TEST_CASE(reply_to_a_commit_lost_and_the_commit_repeated)
 {
     run(
@@ -174,8 +175,8 @@ BOOST_AUTO_TEST_CASE(reply_to_a_commit_lost_and_the_commit_repeated)
     BOOST_TEST(visits() == "11");
     BOOST_TEST(far.metrics().connections == 2U);
 }
-// The test above fails without the slot, by which the server knows that the critical section has ended.
 
+// Fails if the client does not resend commands without an answer.
 BOOST_AUTO_TEST_CASE(commit_lost_and_repeated)
 {
     run(
@@ -197,8 +198,8 @@ BOOST_AUTO_TEST_CASE(commit_lost_and_repeated)
         });
     BOOST_TEST(visits() == "1");
 }
-// The test above fails if the client does not resend commands without an answer.
 
+// Fails without the slot, by which the server knows the transaction.
 BOOST_AUTO_TEST_CASE(reply_to_a_transaction_lost_and_the_transaction_repeated)
 {
     bool is_done = false;
@@ -219,8 +220,8 @@ BOOST_AUTO_TEST_CASE(reply_to_a_transaction_lost_and_the_transaction_repeated)
     BOOST_TEST(is_done);
     BOOST_TEST(visits() == "11");
 }
-// The test above fails without the slot, by which the server knows the transaction.
 
+// Fails without the resync of condition waiters, and if its answer does not confirm grants.
 BOOST_AUTO_TEST_CASE(reply_to_a_wait_lost_and_the_waiter_notified_meanwhile)
 {
     run(
@@ -252,10 +253,10 @@ BOOST_AUTO_TEST_CASE(reply_to_a_wait_lost_and_the_waiter_notified_meanwhile)
     run([this] { return add_to_visits(1); });
     BOOST_TEST(visits() == "7");
 }
-// The test above fails without the resync of condition waiters, and if its answer does not confirm grants.
 
 // --- disconnected condition waiters ---------------------------------------------------------------
 
+// Fails without the resync of condition waiters.
 BOOST_AUTO_TEST_CASE(connection_killed_during_a_wait)
 {
     run(
@@ -271,8 +272,9 @@ BOOST_AUTO_TEST_CASE(connection_killed_during_a_wait)
         });
     BOOST_TEST(visits() == "1");
 }
-// The test above fails without the resync of condition waiters.
 
+// Fails if the server does not check that a waiter listens, and if resync does not resume the waiter
+// that was skipped.
 BOOST_AUTO_TEST_CASE(a_notified_waiter_crashes_before_its_grant)
 {
     run(
@@ -300,9 +302,9 @@ BOOST_AUTO_TEST_CASE(a_notified_waiter_crashes_before_its_grant)
     BOOST_TEST(visits() == "2");
     BOOST_TEST(readers() == "0");
 }
-// The test above fails if the server does not check that a waiter listens, and if resync does not resume the waiter
-// that was skipped.
 
+// Fails if the server does not notify another waiter when the lease of a notified one expires, and if a
+// holder that has lost the lock can commit.
 BOOST_FIXTURE_TEST_CASE(a_notified_holder_is_disconnected_until_its_lease_has_expired, lease_scene)
 {
     redis::session expiring_one(context, brief(proxy.url()), redis::session_thread::own);
@@ -343,8 +345,6 @@ BOOST_FIXTURE_TEST_CASE(a_notified_holder_is_disconnected_until_its_lease_has_ex
     BOOST_TEST(readers() == "0");
     BOOST_TEST(proxy.refused() > 0U);
 }
-// The test above fails if the server does not notify another waiter when the lease of a notified one expires, and if a
-// holder that has lost the lock can commit.
 
 // --- sections that do not end well ----------------------------------------------------------------
 
@@ -470,6 +470,7 @@ BOOST_AUTO_TEST_CASE(a_wait_begins_after_the_monitor_was_destroyed)
 
 // --- servers ------------------------------------------------------------------------------------
 
+// Fails if the client does not load a script again after NOSCRIPT.
 BOOST_AUTO_TEST_CASE(script_flush_in_mid_load)
 {
     constexpr int rounds = 40;
@@ -498,8 +499,9 @@ BOOST_AUTO_TEST_CASE(script_flush_in_mid_load)
     BOOST_TEST(errors(server, "NOSCRIPT") > 0U);
     BOOST_TEST(far.metrics().connections == 1U);
 }
-// The test above fails if the client does not load a script again after NOSCRIPT.
 
+// Fails without `unknown` as the answer of a server that has forgotten, and if waiters do not
+// reconnect to it.
 BOOST_AUTO_TEST_CASE(restart_with_empty_memory_in_a_section_and_during_a_wait)
 {
     const std::string run_id = server.run_id();
@@ -525,9 +527,9 @@ BOOST_AUTO_TEST_CASE(restart_with_empty_memory_in_a_section_and_during_a_wait)
     BOOST_TEST(visits() == "1");
     BOOST_TEST(readers() == "0");
 }
-// The test above fails without `unknown` as the answer of a server that has forgotten, and if waiters do not
-// reconnect to it.
 
+// Fails if resync does not resume waiters that may have missed a notification, and without the server's
+// records of contributions.
 BOOST_FIXTURE_TEST_CASE(restart_with_aof, durable_scene)
 {
     const std::string run_id = server.run_id();
@@ -565,9 +567,8 @@ BOOST_FIXTURE_TEST_CASE(restart_with_aof, durable_scene)
     BOOST_TEST(visits() == "8");
     BOOST_TEST(readers() == "1");
 }
-// The test above fails if resync does not resume waiters that may have missed a notification, and without the server's
-// records of contributions.
 
+// Fails without the release that follows a refused commit.
 BOOST_AUTO_TEST_CASE(a_commit_that_a_full_server_refuses_releases_the_lock)
 {
     run(
@@ -591,8 +592,8 @@ BOOST_AUTO_TEST_CASE(a_commit_that_a_full_server_refuses_releases_the_lock)
         });
     BOOST_TEST(visits() == "1");
 }
-// The test above fails without the release that follows a refused commit.
 
+// Fails without allow-oom.
 BOOST_AUTO_TEST_CASE(a_wait_is_cancelled_while_the_memory_is_full)
 {
     asio::cancellation_signal stop;
@@ -622,7 +623,6 @@ BOOST_AUTO_TEST_CASE(a_wait_is_cancelled_while_the_memory_is_full)
         });
     BOOST_TEST(server.cli({"ZCARD", waiters}) == "0");
 }
-// The test above fails without allow-oom.
 
 BOOST_AUTO_TEST_SUITE_END()
 

@@ -38,6 +38,8 @@ using turnstile::test::until;
 
 // --- half-open ----------------------------------------------------------------------------------
 
+// Fails without the nudge. Whole leases instead of claim leases would only make the next waiter wait
+// longer, which the tests of the scripts check.
 BOOST_AUTO_TEST_CASE(a_grant_that_its_waiter_does_not_receive_passes_to_the_next)
 {
     const redis_server server;
@@ -68,11 +70,10 @@ BOOST_AUTO_TEST_CASE(a_grant_that_its_waiter_does_not_receive_passes_to_the_next
     BOOST_TEST(deaf->result() == "held");
     BOOST_TEST(deaf->fence() > next->fence());
 }
-// The test above fails without the nudge. Whole leases instead of claim leases would only make the next waiter wait
-// longer, which the tests of the scripts check.
 
 // --- lost replies -------------------------------------------------------------------------------
 
+// Fails without resync, and if resync does not name all ids by which the server may know an attempt.
 BOOST_FIXTURE_TEST_CASE(an_acquire_repeated_after_a_lost_reply_returns_the_same_grant,
                         lock_fault_scene<>)
 {
@@ -92,8 +93,8 @@ BOOST_FIXTURE_TEST_CASE(an_acquire_repeated_after_a_lost_reply_returns_the_same_
     BOOST_TEST(view.queued() == 0);
     BOOST_TEST(waiter->unlock() == error_code());
 }
-// The test above fails without resync, and if resync does not name all ids by which the server may know an attempt.
 
+// Fails if the client does not acquire again after resync has answered `gone`.
 BOOST_FIXTURE_TEST_CASE(a_lost_acquire_is_repeated, lock_fault_scene<>)
 {
     BOOST_TEST(far.ready() == error_code());
@@ -106,8 +107,8 @@ BOOST_FIXTURE_TEST_CASE(a_lost_acquire_is_repeated, lock_fault_scene<>)
     BOOST_TEST(waiter->fence() == view.number("fence"));
     BOOST_TEST(far.metrics().acquires == 2U);
 }
-// The test above fails if the client does not acquire again after resync has answered `gone`.
 
+// Fails if the lock does not remember the last result of each slot.
 BOOST_FIXTURE_TEST_CASE(a_repeated_release_succeeds_and_spares_the_next_holder, lock_fault_scene<>)
 {
     const auto holder = granted(far.lock("a"));
@@ -127,10 +128,10 @@ BOOST_FIXTURE_TEST_CASE(a_repeated_release_succeeds_and_spares_the_next_holder, 
     BOOST_TEST(view.number("fence") == next->fence());
     BOOST_TEST(next->unlock() == error_code());
 }
-// The test above fails if the lock does not remember the last result of each slot.
 
 // --- cancellation -------------------------------------------------------------------------------
 
+// Fails if a cancellation does not remove the waiter from the queue of the server.
 BOOST_AUTO_TEST_CASE(cancel_before_the_grant)
 {
     const redis_server server;
@@ -148,8 +149,8 @@ BOOST_AUTO_TEST_CASE(cancel_before_the_grant)
     BOOST_TEST(next->unlock() == error_code());
     BOOST_TEST(view.holder() == "");
 }
-// The test above fails if a cancellation does not remove the waiter from the queue of the server.
 
+// Fails if cancel does not release a lock that was granted meanwhile.
 BOOST_FIXTURE_TEST_CASE(a_cancelled_waiter_releases_a_grant_that_is_on_its_way, lock_fault_scene<>)
 {
     const auto holder = granted(near.lock("a"));
@@ -170,8 +171,8 @@ BOOST_FIXTURE_TEST_CASE(a_cancelled_waiter_releases_a_grant_that_is_on_its_way, 
     BOOST_TEST(next->fence() > fence);
     BOOST_TEST(near.metrics().nudges == 0U);
 }
-// The test above fails if cancel does not release a lock that was granted meanwhile.
 
+// Fails if cancel does not release a lock that was granted meanwhile.
 BOOST_AUTO_TEST_CASE(cancel_and_grant_race)
 {
     const redis_server server;
@@ -194,7 +195,6 @@ BOOST_AUTO_TEST_CASE(cancel_and_grant_race)
     // No grant has leaked.
     BOOST_TEST(first.lock("a")->result() == "held");
 }
-// The test above fails if cancel does not release a lock that was granted meanwhile.
 
 BOOST_AUTO_TEST_CASE(cancel_after_the_grant)
 {
@@ -211,6 +211,7 @@ BOOST_AUTO_TEST_CASE(cancel_after_the_grant)
 
 // --- killed connections -------------------------------------------------------------------------
 
+// Fails if resync does not rename the ids of the old connection.
 BOOST_AUTO_TEST_CASE(a_waiter_keeps_its_position_over_a_reconnect)
 {
     const redis_server server;
@@ -238,8 +239,8 @@ BOOST_AUTO_TEST_CASE(a_waiter_keeps_its_position_over_a_reconnect)
     BOOST_TEST(d->result() == "held");
     BOOST_TEST(third.metrics().acquires == 1U);
 }
-// The test above fails if resync does not rename the ids of the old connection.
 
+// Fails without ticket hints.
 BOOST_AUTO_TEST_CASE(a_waiter_that_was_skipped_while_disconnected_returns_to_its_position)
 {
     const redis_server server;
@@ -266,8 +267,8 @@ BOOST_AUTO_TEST_CASE(a_waiter_that_was_skipped_while_disconnected_returns_to_its
     BOOST_TEST(b->result() == "held");
     BOOST_TEST(!d->is_complete());
 }
-// The test above fails without ticket hints.
 
+// Fails if resync does not confirm the locks of a session.
 BOOST_FIXTURE_TEST_CASE(connection_killed_while_held, lock_fault_scene<>)
 {
     const auto holder = granted(near.lock("a"));
@@ -281,8 +282,8 @@ BOOST_FIXTURE_TEST_CASE(connection_killed_while_held, lock_fault_scene<>)
     BOOST_TEST(holder->unlock() == error_code());
     BOOST_TEST(far.try_lock("a")->result() == "held");
 }
-// The test above fails if resync does not confirm the locks of a session.
 
+// Fails if the client does not send a release again after its reconnect.
 BOOST_FIXTURE_TEST_CASE(connection_killed_while_releasing, lock_fault_scene<>)
 {
     const auto holder = granted(far.lock("a"));
@@ -297,8 +298,8 @@ BOOST_FIXTURE_TEST_CASE(connection_killed_while_releasing, lock_fault_scene<>)
     BOOST_TEST(unlock_result(*holder) == "ok");
     BOOST_TEST(far.metrics().releases == 2U);
 }
-// The test above fails if the client does not send a release again after its reconnect.
 
+// Fails if the client does not end its lease by its own clock.
 BOOST_FIXTURE_TEST_CASE(a_disconnected_holder_loses_its_lock_by_its_own_clock,
                         lock_fault_scene<brief>)
 {
@@ -317,4 +318,3 @@ BOOST_FIXTURE_TEST_CASE(a_disconnected_holder_loses_its_lock_by_its_own_clock,
     BOOST_TEST(next->unlock() == error_code());
     BOOST_TEST(far.lock("a")->result() == "held");
 }
-// The test above fails if the client does not end its lease by its own clock.

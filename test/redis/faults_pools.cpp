@@ -56,6 +56,7 @@ struct pool_process_scene
 
 // --- processes ----------------------------------------------------------------------------------
 
+// Fails without the nudge at the end of the first lease, and without expire_grants() in the scripts.
 BOOST_FIXTURE_TEST_CASE(permit_holder_sigkilled, pool_process_scene)
 {
     process.ask("acquire a 3 2", "held a");
@@ -76,8 +77,9 @@ BOOST_FIXTURE_TEST_CASE(permit_holder_sigkilled, pool_process_scene)
     BOOST_TEST(view.adds_up());
     BOOST_TEST(client.value("a") == 0);
 }
-// The test above fails without the nudge at the end of the first lease, and without expire_grants() in the scripts.
 
+// Fails if the client does not end its lease by its own clock, and if a release does not state its
+// fencing token.
 BOOST_FIXTURE_TEST_CASE(permit_holder_sigstopped_past_its_lease, pool_process_scene)
 {
     process.ask("acquire a 3 2", "held a");
@@ -104,9 +106,8 @@ BOOST_FIXTURE_TEST_CASE(permit_holder_sigstopped_past_its_lease, pool_process_sc
     BOOST_TEST(small->unlock() == error_code());
     BOOST_TEST(client.value("a") == 3);
 }
-// The test above fails if the client does not end its lease by its own clock, and if a release does not state its
-// fencing token.
 
+// Fails without PUBSUB NUMSUB before a grant.
 BOOST_AUTO_TEST_CASE(waiters_sigkilled_at_the_head)
 {
     const redis_server server;
@@ -140,8 +141,9 @@ BOOST_AUTO_TEST_CASE(waiters_sigkilled_at_the_head)
     // the two holders.
     BOOST_TEST(server.cli({"HLEN", view.keys[0]}) == "4");
 }
-// The test above fails without PUBSUB NUMSUB before a grant.
 
+// Fails without the clock bound. Because of this bound, a client first confirms a grant that may be
+// late, and enters it afterwards.
 BOOST_FIXTURE_TEST_CASE(waiter_sigstopped_with_a_grant_in_its_buffers, pool_process_scene)
 {
     const auto holder = granted(client.acquire("a", 2));
@@ -164,11 +166,10 @@ BOOST_FIXTURE_TEST_CASE(waiter_sigstopped_with_a_grant_in_its_buffers, pool_proc
     BOOST_TEST(std::stoull(process.hear("held a")) > next->fence());
     BOOST_TEST(view.adds_up());
 }
-// The test above fails without the clock bound. Because of this bound, a client first confirms a grant that may be
-// late, and enters it afterwards.
 
 // --- connections --------------------------------------------------------------------------------
 
+// Fails without the nudge when the first lease expires.
 BOOST_FIXTURE_TEST_CASE(a_grant_that_its_waiter_does_not_receive_passes_to_the_next, surviving_pool)
 {
     const auto holder = granted(near.acquire("a", 3));
@@ -192,8 +193,8 @@ BOOST_FIXTURE_TEST_CASE(a_grant_that_its_waiter_does_not_receive_passes_to_the_n
     BOOST_TEST(view.held() == 2);
     BOOST_TEST(view.adds_up());
 }
-// The test above fails without the nudge when the first lease expires.
 
+// Fails without resync, and if resync does not name all ids by which the server may know an attempt.
 BOOST_FIXTURE_TEST_CASE(an_acquire_repeated_after_a_lost_reply_returns_the_same_units,
                         pool_fault_scene<3>)
 {
@@ -214,8 +215,8 @@ BOOST_FIXTURE_TEST_CASE(an_acquire_repeated_after_a_lost_reply_returns_the_same_
     BOOST_TEST(waiter->unlock() == error_code());
     BOOST_TEST(far.value("a") == 3);
 }
-// The test above fails without resync, and if resync does not name all ids by which the server may know an attempt.
 
+// Fails if the pool does not remember the last result of each slot.
 BOOST_FIXTURE_TEST_CASE(a_repeated_release_succeeds_and_spares_the_next_holder, pool_fault_scene<3>)
 {
     const auto holder = granted(far.acquire("a", 2));
@@ -232,8 +233,8 @@ BOOST_FIXTURE_TEST_CASE(a_repeated_release_succeeds_and_spares_the_next_holder, 
     BOOST_TEST(view.held() == 3);
     BOOST_TEST(view.adds_up());
 }
-// The test above fails if the pool does not remember the last result of each slot.
 
+// Fails if a partial release names the released units instead of the remaining ones.
 BOOST_FIXTURE_TEST_CASE(a_repeated_partial_release_releases_its_units_once, pool_fault_scene<3>)
 {
     const auto holder = granted(far.acquire("a", 3));
@@ -252,8 +253,8 @@ BOOST_FIXTURE_TEST_CASE(a_repeated_partial_release_releases_its_units_once, pool
     BOOST_TEST(holder->unlock() == error_code());
     BOOST_TEST(near.value("a") == 3);
 }
-// The test above fails if a partial release names the released units instead of the remaining ones.
 
+// Fails if resync does not rename the ids of the old connection.
 BOOST_AUTO_TEST_CASE(holder_and_waiters_survive_killed_connections)
 {
     const redis_server server;
@@ -284,8 +285,8 @@ BOOST_AUTO_TEST_CASE(holder_and_waiters_survive_killed_connections)
     BOOST_TEST(second.metrics().acquires == 1U);
     BOOST_TEST(view.adds_up());
 }
-// The test above fails if resync does not rename the ids of the old connection.
 
+// Fails without ticket hints.
 BOOST_FIXTURE_TEST_CASE(a_waiter_that_was_skipped_while_disconnected_returns_to_its_position,
                         pool_fault_scene<3>)
 {
@@ -307,10 +308,10 @@ BOOST_FIXTURE_TEST_CASE(a_waiter_that_was_skipped_while_disconnected_returns_to_
     BOOST_TEST(b->result() == "held");
     BOOST_TEST(!d->is_complete());
 }
-// The test above fails without ticket hints.
 
 // --- cancellation -------------------------------------------------------------------------------
 
+// Fails if cancel does not release units that were granted meanwhile.
 BOOST_FIXTURE_TEST_CASE(a_cancelled_waiter_releases_a_grant_that_is_on_its_way, pool_fault_scene<3>)
 {
     const auto holder = granted(near.acquire("a", 3));
@@ -331,7 +332,6 @@ BOOST_FIXTURE_TEST_CASE(a_cancelled_waiter_releases_a_grant_that_is_on_its_way, 
     BOOST_TEST(near.value("a") == 1);
     BOOST_TEST(view.adds_up());
 }
-// The test above fails if cancel does not release units that were granted meanwhile.
 
 BOOST_AUTO_TEST_CASE(cancel_and_grant_race)
 {
@@ -365,6 +365,7 @@ BOOST_AUTO_TEST_CASE(cancel_and_grant_race)
 
 // --- shared mutexes -----------------------------------------------------------------------------
 
+// Fails without expire_grants(), and without PUBSUB NUMSUB before a grant.
 BOOST_AUTO_TEST_CASE(upgrader_sigkilled_while_it_waits)
 {
     const redis_server server;
@@ -393,8 +394,8 @@ BOOST_AUTO_TEST_CASE(upgrader_sigkilled_while_it_waits)
     const auto next = granted(client.read_to_upgrade("a"));
     BOOST_TEST(view.adds_up());
 }
-// The test above fails without expire_grants(), and without PUBSUB NUMSUB before a grant.
 
+// Fails without expire_grants(), and without the ticket that precedes all others.
 BOOST_AUTO_TEST_CASE(reader_sigkilled_while_an_upgrade_waits)
 {
     const redis_server server;
@@ -416,8 +417,8 @@ BOOST_AUTO_TEST_CASE(reader_sigkilled_while_an_upgrade_waits)
     BOOST_TEST(writer->fence() > upgraded->fence());
     BOOST_TEST(view.adds_up());
 }
-// The test above fails without expire_grants(), and without the ticket that precedes all others.
 
+// Fails without resync.
 BOOST_FIXTURE_TEST_CASE(upgrade_granted_and_the_message_lost, shared_mutex_fault_scene)
 {
     const auto base = granted(far.read_to_upgrade("a"));
@@ -439,4 +440,3 @@ BOOST_FIXTURE_TEST_CASE(upgrade_granted_and_the_message_lost, shared_mutex_fault
     BOOST_TEST(view.holders() == 1);
     BOOST_TEST(view.adds_up());
 }
-// The test above fails without resync.

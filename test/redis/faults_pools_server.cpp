@@ -53,6 +53,7 @@ using turnstile::test::until;
 
 // --- servers ------------------------------------------------------------------------------------
 
+// Fails if the client does not load a script again after NOSCRIPT.
 BOOST_FIXTURE_TEST_CASE(script_flush_in_mid_load, pool_fault_scene<3>)
 {
     for (int i = 0; i < 50; ++i)
@@ -81,8 +82,8 @@ BOOST_FIXTURE_TEST_CASE(script_flush_in_mid_load, pool_fault_scene<3>)
     BOOST_TEST(errors(server, "NOSCRIPT") > 0U);
     BOOST_TEST(far.metrics().connections == 1U);
 }
-// The test above fails if the client does not load a script again after NOSCRIPT.
 
+// Fails without the reclaim of units, and without ticket hints.
 BOOST_AUTO_TEST_CASE(restart_with_empty_memory_and_the_holders_are_back_first)
 {
     redis_server server;
@@ -113,8 +114,8 @@ BOOST_AUTO_TEST_CASE(restart_with_empty_memory_and_the_holders_are_back_first)
     // The waiters are granted their units in their former order.
     expect_grants_in_order(waiters, std::max(a->fence(), b->fence()));
 }
-// The test above fails without the reclaim of units, and without ticket hints.
 
+// Fails if the server does not check that the units of a reconnecting holder fit.
 BOOST_FIXTURE_TEST_CASE(restart_with_empty_memory_and_only_some_holders_fit, pool_fault_scene<5>)
 {
     const auto large = granted(far.acquire("a", 3));
@@ -136,8 +137,8 @@ BOOST_FIXTURE_TEST_CASE(restart_with_empty_memory_and_only_some_holders_fit, poo
     BOOST_TEST(newcomer->unlock() == error_code());
     BOOST_TEST(near.value("a") == 5);
 }
-// The test above fails if the server does not check that the units of a reconnecting holder fit.
 
+// Fails without `unknown` as the answer of a server that has forgotten.
 BOOST_FIXTURE_TEST_CASE(restart_with_empty_memory_while_releasing, pool_fault_scene<3>)
 {
     const auto holder = granted(far.acquire("a", 2));
@@ -151,8 +152,8 @@ BOOST_FIXTURE_TEST_CASE(restart_with_empty_memory_while_releasing, pool_fault_sc
     BOOST_TEST(unlock_result(*holder) == text_of(errc::unknown_outcome));
     BOOST_TEST(far.value("a") == 3);
 }
-// The test above fails without `unknown` as the answer of a server that has forgotten.
 
+// Fails without the reclaim of units, and without the ticket that precedes all others.
 BOOST_FIXTURE_TEST_CASE(restart_with_empty_memory_during_an_upgrade, shared_mutex_fault_scene)
 {
     const auto base = granted(near.read_to_upgrade("a"));
@@ -173,8 +174,8 @@ BOOST_FIXTURE_TEST_CASE(restart_with_empty_memory_during_an_upgrade, shared_mute
     BOOST_TEST(writer->result() == "held");
     BOOST_TEST(view.adds_up());
 }
-// The test above fails without the reclaim of units, and without the ticket that precedes all others.
 
+// Fails without allow-oom.
 BOOST_AUTO_TEST_CASE(a_full_server_still_executes_releases_and_cancellations)
 {
     const redis_server server({"--maxmemory-policy", "noeviction"});
@@ -200,7 +201,6 @@ BOOST_AUTO_TEST_CASE(a_full_server_still_executes_releases_and_cancellations)
     server.run({"CONFIG", "SET", "maxmemory", "0"});
     BOOST_TEST(client.acquire("b", 1)->result() == "held");
 }
-// The test above fails without allow-oom.
 
 // --- keys ---------------------------------------------------------------------------------------
 
@@ -265,6 +265,7 @@ BOOST_AUTO_TEST_CASE(holder_and_waiter_fail_if_the_layout_becomes_newer)
     BOOST_TEST(server.cli({"HGET", view.keys[0], "state"}) == "3 and more");
 }
 
+// Fails without `gone` as an answer to a nudge, and if a holder reclaims nothing without a reconnect.
 BOOST_AUTO_TEST_CASE(operator_deletes_the_keys)
 {
     const redis_server server;
@@ -292,10 +293,10 @@ BOOST_AUTO_TEST_CASE(operator_deletes_the_keys)
     c->drop();
     BOOST_TEST(until([&] { return second.value("a") == 3; }));
 }
-// The test above fails without `gone` as an answer to a nudge, and if a holder reclaims nothing without a reconnect.
 
 // --- messages -----------------------------------------------------------------------------------
 
+// Fails without the nonce in ids, and if messages are not matched by id and token.
 BOOST_FIXTURE_TEST_CASE(forged_messages_are_refused, pool_fault_scene<3>)
 {
     const auto holder = granted(far.acquire("a", 2));
@@ -314,10 +315,11 @@ BOOST_FIXTURE_TEST_CASE(forged_messages_are_refused, pool_fault_scene<3>)
     BOOST_TEST(holder->unlock() == error_code());
     BOOST_TEST(waiter->result() == "held");
 }
-// The test above fails without the nonce in ids, and if messages are not matched by id and token.
 
 // --- many ---------------------------------------------------------------------------------------
 
+// Fails without tickets, and if the server does not serve the queue for as long as its
+// first waiter fits.
 BOOST_AUTO_TEST_CASE(ten_thousand_waiters_are_granted_their_units_in_order)
 {
     constexpr int waiters = 10'000;
@@ -344,9 +346,8 @@ BOOST_AUTO_TEST_CASE(ten_thousand_waiters_are_granted_their_units_in_order)
     BOOST_TEST(view.holders() == 0);
     BOOST_TEST(client.value("a") == 4);
 }
-// The test above fails without tickets, and if the server does not serve the queue for as long as its
-// first waiter fits.
 
+// Fails without the answer `more`, and without the nudge that follows it.
 BOOST_FIXTURE_TEST_CASE(ten_thousand_crashed_waiters, pool_fault_scene<3>)
 {
     constexpr int dead = 10'000;
@@ -373,7 +374,6 @@ BOOST_FIXTURE_TEST_CASE(ten_thousand_crashed_waiters, pool_fault_scene<3>)
     BOOST_TEST(nudges <= dead / 64U + 2);
     BOOST_TEST(server.cli({"HLEN", view.keys[0]}) == "3");
 }
-// The test above fails without the answer `more`, and without the nudge that follows it.
 
 namespace {
 
@@ -382,6 +382,7 @@ constexpr int permits = 100;
 
 }  // namespace
 
+// Fails if a script does not answer `more` after it has released as many expired permits as it may.
 BOOST_AUTO_TEST_CASE(a_process_with_a_hundred_permits_sigkilled)
 {
     const redis_server server;
@@ -399,8 +400,8 @@ BOOST_AUTO_TEST_CASE(a_process_with_a_hundred_permits_sigkilled)
     BOOST_TEST(view.holders() == 1);
     BOOST_TEST(view.adds_up());
 }
-// The test above fails if a script does not answer `more` after it has released as many expired permits as it may.
 
+// Fails if the client does not repeat a command whose script has stopped.
 BOOST_FIXTURE_TEST_CASE(expired_permits_hide_no_units, pool_fault_scene<permits>)
 {
     for (const bool tries : {false, true})
@@ -421,4 +422,3 @@ BOOST_FIXTURE_TEST_CASE(expired_permits_hide_no_units, pool_fault_scene<permits>
             BOOST_TEST(until([&] { return each->knows_of_loss(); }));
     }
 }
-// The test above fails if the client does not repeat a command whose script has stopped.

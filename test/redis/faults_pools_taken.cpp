@@ -86,6 +86,7 @@ struct pool_process_scene
 
 }  // namespace
 
+// Fails if units are taken at the grant, and not claimed first.
 BOOST_FIXTURE_TEST_CASE(taker_sigkilled_before_it_received_its_grant, pool_process_scene)
 {
     proxy.swallow(tcp_proxy::to_client);
@@ -101,7 +102,6 @@ BOOST_FIXTURE_TEST_CASE(taker_sigkilled_before_it_received_its_grant, pool_proce
     BOOST_TEST(view.holders() == 0);
     BOOST_TEST(client.value("a") == 0);
 }
-// The test above fails if units are taken at the grant, and not claimed first.
 
 BOOST_FIXTURE_TEST_CASE(taker_sigkilled_before_it_received_the_confirmation, pool_process_scene)
 {
@@ -121,6 +121,8 @@ BOOST_FIXTURE_TEST_CASE(taker_sigkilled_before_it_received_the_confirmation, poo
     BOOST_TEST(client.add("a", 1) == make_error_code(turnstile::errc::over_release));
 }
 
+// Fails without the claim, and if the release that leaves units outside does not count them in
+// the same script.
 BOOST_AUTO_TEST_CASE(takers_sigkilled_at_any_moment)
 {
     constexpr int takers = 8;
@@ -162,9 +164,8 @@ BOOST_AUTO_TEST_CASE(takers_sigkilled_at_any_moment)
     BOOST_TEST(client.add("a", 1) == make_error_code(turnstile::errc::over_release));
     BOOST_TEST(client.acquire("a", units)->result() == "held");
 }
-// The test above fails without the claim, and if the release that leaves units outside does not count them in
-// the same script.
 
+// Fails if a V does not serve the queue in the same script.
 BOOST_FIXTURE_TEST_CASE(adder_sigkilled_before_it_received_the_confirmation, pool_process_scene)
 {
     BOOST_TEST(client.take("a", 3)->result() == "taken");
@@ -180,8 +181,8 @@ BOOST_FIXTURE_TEST_CASE(adder_sigkilled_before_it_received_the_confirmation, poo
     BOOST_TEST(client.value("a") == 0);
     BOOST_TEST(view.adds_up());
 }
-// The test above fails if a V does not serve the queue in the same script.
 
+// Fails without resync.
 BOOST_FIXTURE_TEST_CASE(reply_to_a_take_lost, pool_fault_scene<5>)
 {
     BOOST_TEST(far.ready() == error_code());
@@ -196,7 +197,6 @@ BOOST_FIXTURE_TEST_CASE(reply_to_a_take_lost, pool_fault_scene<5>)
     BOOST_TEST(near.value("a") == 3);
     BOOST_TEST(far.metrics().acquires == 1U);
 }
-// The test above fails without resync.
 
 BOOST_FIXTURE_TEST_CASE(cancelled_taker_does_not_wait_again_if_its_grant_expired, claiming_pool)
 {
@@ -243,6 +243,7 @@ BOOST_AUTO_TEST_CASE(timed_out_wait_for_an_event_does_not_wait_again_if_its_gran
     BOOST_TEST((waiter.value() == std::cv_status::timeout));
 }
 
+// Fails without the name of each V, and if the pool does not remember the last result of each slot.
 BOOST_AUTO_TEST_CASE(connections_killed_while_units_are_taken_and_added)
 {
     constexpr int rounds = 40;
@@ -278,8 +279,8 @@ BOOST_AUTO_TEST_CASE(connections_killed_while_units_are_taken_and_added)
     BOOST_TEST(killed >= rounds);
     BOOST_TEST(view.held() == 0);
 }
-// The test above fails without the name of each V, and if the pool does not remember the last result of each slot.
 
+// Fails if a V has no name, or if the pool does not remember it.
 BOOST_FIXTURE_TEST_CASE(reply_to_an_addition_lost, pool_fault_scene<5>)
 {
     BOOST_TEST(near.take("a", 5)->result() == "taken");
@@ -298,8 +299,8 @@ BOOST_FIXTURE_TEST_CASE(reply_to_an_addition_lost, pool_fault_scene<5>)
     BOOST_TEST(view.outside() == 3);
     BOOST_TEST(near.value("a") == 2);
 }
-// The test above fails if a V has no name, or if the pool does not remember it.
 
+// Fails if the pool does not store the memory of additions in one of its keys.
 BOOST_AUTO_TEST_CASE(restart_with_aof_preserves_taken_and_added_units)
 {
     redis_server server({"--appendonly", "yes", "--appendfsync", "always"});
@@ -323,7 +324,6 @@ BOOST_AUTO_TEST_CASE(restart_with_aof_preserves_taken_and_added_units)
     BOOST_TEST(holder->unlock() == error_code());
     BOOST_TEST(client.value("a") == 7);
 }
-// The test above fails if the pool does not store the memory of additions in one of its keys.
 
 namespace {
 
@@ -337,6 +337,7 @@ using short_claim_pool = pool_fault_scene<3, short_claims>;
 
 }  // namespace
 
+// Fails if units are taken at the grant, and not claimed first.
 BOOST_FIXTURE_TEST_CASE(units_of_a_cancelled_take_come_back_after_its_session_has_ended,
                         short_claim_pool)
 {
@@ -352,8 +353,8 @@ BOOST_FIXTURE_TEST_CASE(units_of_a_cancelled_take_come_back_after_its_session_ha
     BOOST_TEST(until([&] { return near.value("a") == 3; }));
     BOOST_TEST(view.outside() == 0);
 }
-// The test above fails if units are taken at the grant, and not claimed first.
 
+// Fails if units are taken at the grant, and not claimed first.
 BOOST_AUTO_TEST_CASE(units_of_a_take_whose_cancellation_was_refused_come_back)
 {
     const redis_server server;
@@ -381,7 +382,6 @@ BOOST_AUTO_TEST_CASE(units_of_a_take_whose_cancellation_was_refused_come_back)
     BOOST_TEST(until([&] { return other.value("a") == 3; }));
     BOOST_TEST(view.outside() == 0);
 }
-// The test above fails if units are taken at the grant, and not claimed first.
 
 namespace {
 
@@ -489,6 +489,8 @@ private:
 
 }  // namespace
 
+// Fails without the name of each V, without the claim, and if the refusal of a repeated command does not
+// make its outcome unknown.
 BOOST_AUTO_TEST_CASE(units_add_up_under_kills_stalls_and_lost_rights)
 {
     constexpr int rounds = 32;
@@ -572,5 +574,3 @@ BOOST_AUTO_TEST_CASE(units_add_up_under_kills_stalls_and_lost_rights)
                                              << ", perhaps taken: " << book.perhaps_taken
                                              << ", perhaps added: " << book.perhaps_added);
 }
-// The test above fails without the name of each V, without the claim, and if the refusal of a repeated command does not
-// make its outcome unknown.

@@ -69,6 +69,7 @@ struct waiting_process
 
 }  // namespace
 
+// Fails without the nudge at the end of the holder's lease, and without expire_grant() in the scripts.
 BOOST_AUTO_TEST_CASE(holder_sigkilled)
 {
     const redis_server server;
@@ -88,8 +89,8 @@ BOOST_AUTO_TEST_CASE(holder_sigkilled)
     BOOST_TEST(client.metrics().nudges > 0U);
     BOOST_TEST(write_register(server, "a", waiter->fence()));
 }
-// The test above fails without the nudge at the end of the holder's lease, and without expire_grant() in the scripts.
 
+// Fails without fencing tokens that rise, and if the client does not end its lease by its own clock.
 BOOST_AUTO_TEST_CASE(holder_sigstopped_for_two_leases_then_continued)
 {
     const redis_server server;
@@ -117,8 +118,9 @@ BOOST_AUTO_TEST_CASE(holder_sigstopped_for_two_leases_then_continued)
     BOOST_TEST(waiter->holds());
     BOOST_TEST(write_register(server, "a", waiter->fence()));
 }
-// The test above fails without fencing tokens that rise, and if the client does not end its lease by its own clock.
 
+// Fails without the clock bound. Because of this bound, a client first confirms a grant that may be
+// late, and enters it afterwards.
 BOOST_FIXTURE_TEST_CASE(waiter_sigstopped_with_a_grant_in_its_buffers, waiting_process<expiring>)
 {
     BOOST_TEST(process.stop());
@@ -135,9 +137,8 @@ BOOST_FIXTURE_TEST_CASE(waiter_sigstopped_with_a_grant_in_its_buffers, waiting_p
     BOOST_TEST(next->unlock() == error_code());
     BOOST_TEST(std::stoull(process.hear("held a")) > next->fence());
 }
-// The test above fails without the clock bound. Because of this bound, a client first confirms a grant that may be
-// late, and enters it afterwards.
 
+// Fails without PUBSUB NUMSUB before a grant.
 BOOST_FIXTURE_TEST_CASE(waiter_sigkilled_at_the_head, waiting_process<undisturbed_url>)
 {
     BOOST_TEST(listeners(server) == 3);
@@ -151,8 +152,8 @@ BOOST_FIXTURE_TEST_CASE(waiter_sigkilled_at_the_head, waiting_process<undisturbe
     BOOST_TEST(view.queued() == 0);
     BOOST_TEST(until([&] { return third.metrics().granted_by_message == 1; }));
 }
-// The test above fails without PUBSUB NUMSUB before a grant.
 
+// Fails if the script relies on the result of PUBLISH instead of asking PUBSUB NUMSUB before a grant.
 BOOST_FIXTURE_TEST_CASE(a_subscriber_of_all_channels_does_not_count_as_the_waiter,
                         waiting_process<undisturbed_url>)
 {
@@ -169,8 +170,8 @@ BOOST_FIXTURE_TEST_CASE(a_subscriber_of_all_channels_does_not_count_as_the_waite
     BOOST_TEST(scripts_run(server) == before + 1);
     BOOST_TEST(spy.hear("grant "));
 }
-// The test above fails if the script relies on the result of PUBLISH instead of asking PUBSUB NUMSUB before a grant.
 
+// Fails without the answer `more`, and without the nudge that follows it.
 BOOST_FIXTURE_TEST_CASE(ten_thousand_crashed_waiters, lock_fault_scene<>)
 {
     constexpr int dead = 10'000;
@@ -194,4 +195,3 @@ BOOST_FIXTURE_TEST_CASE(ten_thousand_crashed_waiters, lock_fault_scene<>)
     BOOST_TEST(nudges >= dead / 64U);
     BOOST_TEST(nudges <= dead / 64U + 2);
 }
-// The test above fails without the answer `more`, and without the nudge that follows it.

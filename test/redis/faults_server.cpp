@@ -50,6 +50,7 @@ bool is_back(const lock_client& client, std::uint64_t connections)
 
 // --- scripts ------------------------------------------------------------------------------------
 
+// Fails if the client does not load a script again after NOSCRIPT.
 BOOST_FIXTURE_TEST_CASE(script_flush_in_mid_load, fault_scene<>)
 {
     std::uint64_t last = 0;
@@ -74,10 +75,10 @@ BOOST_FIXTURE_TEST_CASE(script_flush_in_mid_load, fault_scene<>)
     BOOST_TEST(errors(server, "NOSCRIPT") > 0U);
     BOOST_TEST(far.metrics().connections == 1U);
 }
-// The test above fails if the client does not load a script again after NOSCRIPT.
 
 // --- restarts -----------------------------------------------------------------------------------
 
+// Fails without the reclaim of locks, and without ticket hints.
 BOOST_FIXTURE_TEST_CASE(restart_with_empty_memory_and_the_holder_is_back_first, lock_fault_scene<>)
 {
     const auto holder = granted(near.lock("a"));
@@ -97,8 +98,8 @@ BOOST_FIXTURE_TEST_CASE(restart_with_empty_memory_and_the_holder_is_back_first, 
     // The waiters get the lock in their former order.
     expect_grants_in_order(waiters, holder->fence());
 }
-// The test above fails without the reclaim of locks, and without ticket hints.
 
+// Fails if tokens are not times, because a counter would start anew.
 BOOST_FIXTURE_TEST_CASE(restart_with_empty_memory_and_a_waiter_is_back_first, lock_fault_scene<>)
 {
     const redis_server storage;
@@ -123,8 +124,8 @@ BOOST_FIXTURE_TEST_CASE(restart_with_empty_memory_and_a_waiter_is_back_first, lo
     BOOST_TEST(waiter->holds());
     BOOST_TEST(waiter->unlock() == error_code());
 }
-// The test above fails if tokens are not times, because a counter would start anew.
 
+// Fails without `unknown` as the answer of a server that has forgotten.
 BOOST_FIXTURE_TEST_CASE(restart_with_empty_memory_while_releasing, lock_fault_scene<>)
 {
     const auto holder = granted(far.lock("a"));
@@ -138,7 +139,6 @@ BOOST_FIXTURE_TEST_CASE(restart_with_empty_memory_while_releasing, lock_fault_sc
     BOOST_TEST(unlock_result(*holder) == text_of(errc::unknown_outcome));
     BOOST_TEST(far.lock("a")->result() == "held");
 }
-// The test above fails without `unknown` as the answer of a server that has forgotten.
 
 BOOST_AUTO_TEST_CASE(restart_with_aof)
 {
@@ -172,6 +172,7 @@ BOOST_AUTO_TEST_CASE(restart_with_aof)
 
 // --- a failover to an outdated replica ----------------------------------------------------------
 
+// Fails if tokens are not times, because a counter would repeat one.
 BOOST_AUTO_TEST_CASE(tokens_rise_when_an_outdated_replica_takes_over)
 {
     const redis_server master({"--repl-diskless-sync-delay", "0"});
@@ -214,8 +215,8 @@ BOOST_AUTO_TEST_CASE(tokens_rise_when_an_outdated_replica_takes_over)
     BOOST_TEST(heir->holds());
     BOOST_TEST(heir->unlock() == error_code());
 }
-// The test above fails if tokens are not times, because a counter would repeat one.
 
+// Fails if the client treats READONLY as an answer.
 BOOST_AUTO_TEST_CASE(a_replica_that_is_not_promoted_yet_is_not_used)
 {
     const redis_server master({"--repl-diskless-sync-delay", "0"});
@@ -240,7 +241,6 @@ BOOST_AUTO_TEST_CASE(a_replica_that_is_not_promoted_yet_is_not_used)
     BOOST_TEST(holder->unlock() == error_code());
     BOOST_TEST(waiter->result() == "held");
 }
-// The test above fails if the client treats READONLY as an answer.
 
 // The demoted master keeps its connections, so only a new one reaches the server that has taken over.
 BOOST_AUTO_TEST_CASE(a_client_leaves_a_master_that_becomes_a_replica)
@@ -265,6 +265,7 @@ BOOST_AUTO_TEST_CASE(a_client_leaves_a_master_that_becomes_a_replica)
 // --- disk -----------------------------------------------------------------------------------------
 
 // A server that cannot save to its disk refuses writes until it can again.
+// Fails if the client treats MISCONF as an answer.
 BOOST_AUTO_TEST_CASE(the_client_retries_while_the_disk_is_full)
 {
     const redis_server server({"--maxmemory-policy", "noeviction"});
@@ -291,10 +292,10 @@ BOOST_AUTO_TEST_CASE(the_client_retries_while_the_disk_is_full)
     BOOST_TEST(until([&] { return lock_view(server, "a").queued() == 0; }));
     BOOST_TEST(holder->unlock() == error_code());
 }
-// The test above fails if the client treats MISCONF as an answer.
 
 // --- memory -------------------------------------------------------------------------------------
 
+// Fails without allow-oom.
 BOOST_AUTO_TEST_CASE(a_full_server_still_executes_releases_and_cancellations)
 {
     const redis_server server({"--maxmemory-policy", "noeviction"});
@@ -317,4 +318,3 @@ BOOST_AUTO_TEST_CASE(a_full_server_still_executes_releases_and_cancellations)
     server.run({"CONFIG", "SET", "maxmemory", "0"});
     BOOST_TEST(client.lock("b")->result() == "held");
 }
-// The test above fails without allow-oom.
