@@ -160,8 +160,8 @@ private:
 
     void evict_all() noexcept
     {
-        waiter_chain evicted;
-        waiter_chain ready;
+        waiter_list evicted;
+        waiter_list ready;
         std::vector<watch_log> logs;
         context_link* links = nullptr;
         context_remains* remains = nullptr;

@@ -34,7 +34,7 @@ public:
 private:
     posting_in_progress& progress_ = posting_in_progress::of_this_thread();
     const bool is_outermost_ = progress_.waiters == nullptr;
-    waiter_chain ready_;
+    waiter_list ready_;
 };
 
 }  // namespace turnstile::detail

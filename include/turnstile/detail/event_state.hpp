@@ -137,7 +137,7 @@ public:
     bool arrive_or_park(waiter& w, boost::asio::execution_context* context)
     {
         std::uint64_t word = queue::ensure_link(w, context, queue::lock_queue());
-        waiter_chain ready;
+        waiter_list ready;
         bool ended = true;
         if (word >> count_shift == 0)
         {
@@ -245,7 +245,7 @@ private:
             completion_();
         word = queue::lock_queue();
         arrived_ = 0;
-        waiter_chain ready;
+        waiter_list ready;
         phase_ended_ = true;
         word = queue::settle(word, ready);
         phase_ended_ = false;
@@ -254,14 +254,14 @@ private:
         return true;
     }
 
-    void end_wait(waiter& w, outcome o, waiter_chain& ready) noexcept override
+    void end_wait(waiter& w, outcome o, waiter_list& ready) noexcept override
     {
         --arrived_;
         queue::end_wait(w, o, ready);
     }
 
     /// Undoes the arrivals of a context that shuts down.
-    void evict_waiters(context_link& link, waiter_chain& evicted, watch_log& log) noexcept override
+    void evict_waiters(context_link& link, waiter_list& evicted, watch_log& log) noexcept override
     {
         const waiter* before = evicted.back();
         queue::evict_waiters(link, evicted, log);

@@ -174,7 +174,7 @@ public:
         watch_log log = queue::start_log();
         std::uint64_t word = queue::lock_queue();
         const bool owns = is_owned_by(word, token);
-        waiter_chain ready;
+        waiter_list ready;
         if (owns)
             word = hand_over(word, ready, log);
         else
@@ -251,7 +251,7 @@ public:
         ++core.references;
         w.condition = &core;
         w.value = 0;
-        waiter_chain ready;
+        waiter_list ready;
         if (w.stage == waiter_stage::withdrawn_early)
             requeue(w);
         else
@@ -332,14 +332,14 @@ private:
         static_cast<void>(grant);
         if ((word & orphaned) != 0)
             return queue::unlock_and_drop_references(word & ~by_guard);
-        waiter_chain ready;
+        waiter_list ready;
         word = hand_over(word, ready, log);
         queue::unlock_queue(word);
         post_all(ready);
     }
 
     /// Releases the lock and grants it to the first waiter. The queue lock is held.
-    std::uint64_t hand_over(std::uint64_t word, waiter_chain& ready, watch_log& log) noexcept
+    std::uint64_t hand_over(std::uint64_t word, waiter_list& ready, watch_log& log) noexcept
     {
         if (log.is_on())
             log.released(number(word), watch_log::now() - held_since_, held_at_);
@@ -381,7 +381,7 @@ private:
             holder.where = held_at_;
     }
 
-    void end_wait(waiter& w, outcome o, waiter_chain& ready) noexcept override
+    void end_wait(waiter& w, outcome o, waiter_list& ready) noexcept override
     {
         if (w.condition != nullptr)
             end_condition_wait(w, o);
@@ -389,15 +389,14 @@ private:
             queue::end_wait(w, o, ready);
     }
 
-    void abort_all(waiter_chain& ready) noexcept override
+    void abort_all(waiter_list& ready) noexcept override
     {
         for (waiter* w = parked_.front(); w != nullptr; w = w->next)
             forget_condition(*w);
         for (condition_core* core = conditions_; core != nullptr; core = core->next)
         {
-            while (waiter* w = core->waiters.front())
+            while (waiter* w = core->waiters.pop_front())
             {
-                core->waiters.erase(*w);
                 // Not the last reference: a condition that has waiters has not been destroyed.
                 forget_condition(*w);
                 queue::park(*w);
@@ -406,14 +405,14 @@ private:
         queue::abort_all(ready);
     }
 
-    void evict_waiters(context_link& link, waiter_chain& evicted,
+    void evict_waiters(context_link& link, waiter_list& evicted,
                        watch_log& /*log*/) noexcept override
     {
         for (condition_core* core = conditions_; core != nullptr;)
         {
             condition_core& each = *std::exchange(core, core->next);
             ++each.references;
-            waiter_chain waiters;
+            waiter_list waiters;
             queue::evict_from(each.waiters, link, waiters);
             while (waiter* w = waiters.pop_front())
             {
@@ -422,7 +421,7 @@ private:
             }
             drop_condition(each);
         }
-        waiter_chain requesters;
+        waiter_list requesters;
         queue::evict_from(parked_, link, requesters);
         while (waiter* w = requesters.pop_front())
         {
@@ -450,10 +449,9 @@ private:
     /// Notifies the first waiter. It stays registered with the condition until it is delivered.
     void notify_first(condition_core& core) noexcept
     {
-        waiter* w = core.waiters.front();
+        waiter* w = core.waiters.pop_front();
         if (w == nullptr)
             return;
-        core.waiters.erase(*w);
         w->result = outcome::granted;
         queue::pin(*w);
     }

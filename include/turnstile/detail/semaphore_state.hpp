@@ -139,7 +139,7 @@ public:
     {
         watch_log log = queue::start_log();
         std::uint64_t word = queue::lock_queue();
-        waiter_chain ready;
+        waiter_list ready;
         const std::uint64_t in_use = limit() - available_in(word) + debt_;
         const bool possible = units >= 1 && units <= in_use - held_in(word);
         if (possible)
@@ -164,7 +164,7 @@ public:
     {
         const auto wanted = static_cast<std::uint64_t>(capacity);
         watch_log log = queue::start_log();
-        waiter_chain ready;
+        waiter_list ready;
         std::uint64_t word = queue::lock_queue();
         const std::uint64_t current = limit();
         capacity_.store(static_cast<std::uint32_t>(wanted), std::memory_order_relaxed);
@@ -186,7 +186,7 @@ public:
     /// All waiters fail, and so do later attempts.
     void close() noexcept
     {
-        waiter_chain ready;
+        waiter_list ready;
         const std::uint64_t word = queue::lock_queue();
         closed_ = true;
         queue::fail_all(outcome::closed, ready);
@@ -201,7 +201,7 @@ private:
         const std::uint64_t word = queue::lock_queue();
         if ((word & orphaned) != 0)
             return queue::unlock_and_drop_references(word, units);
-        waiter_chain ready;
+        waiter_list ready;
         queue::unlock_queue(hand_over(word - units * one_held, units, ready, log));
         post_all(ready);
     }
@@ -238,7 +238,7 @@ private:
     }
 
     /// Releases units and grants to waiters. The queue lock is held.
-    std::uint64_t hand_over(std::uint64_t word, std::uint64_t units, waiter_chain& ready,
+    std::uint64_t hand_over(std::uint64_t word, std::uint64_t units, waiter_list& ready,
                             watch_log& log) noexcept
     {
         if (log.is_on())
@@ -252,7 +252,7 @@ private:
         log.acquired(units, waited, location);
     }
 
-    void fail_impossible(waiter_chain& ready) noexcept
+    void fail_impossible(waiter_list& ready) noexcept
     {
         for (waiter* w = parked_.front(); w != nullptr;)
         {

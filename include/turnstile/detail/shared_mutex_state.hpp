@@ -71,7 +71,7 @@ public:
         remove_holder(mode_of(grant));
         if (log.is_on())
             log_release(log, grant);
-        waiter_chain ready;
+        waiter_list ready;
         word = settle(word, ready, log);
         queue::unlock_queue(word);
         post_all(ready);
@@ -199,7 +199,7 @@ private:
         return (++last_number_ << number_shift) | static_cast<std::uint64_t>(mode);
     }
 
-    std::uint64_t settle(std::uint64_t word, waiter_chain& ready) noexcept final
+    std::uint64_t settle(std::uint64_t word, waiter_list& ready) noexcept final
     {
         if (waiter* w = upgrading_.front(); w != nullptr && readers_ == 0)
         {
@@ -270,19 +270,19 @@ private:
         return readers_ + (upgradable_ ? 1U : 0U) + (exclusive_ ? 1U : 0U);
     }
 
-    void end_wait(waiter& w, outcome o, waiter_chain& ready) noexcept override
+    void end_wait(waiter& w, outcome o, waiter_list& ready) noexcept override
     {
         queue::end_wait_in(&w == upgrading_.front() ? upgrading_ : parked_, w, o, ready);
     }
 
-    void abort_all(waiter_chain& ready) noexcept override
+    void abort_all(waiter_list& ready) noexcept override
     {
         if (waiter* w = upgrading_.front())
             end_wait(*w, outcome::aborted, ready);
         queue::abort_all(ready);
     }
 
-    void evict_waiters(context_link& link, waiter_chain& evicted, watch_log& log) noexcept override
+    void evict_waiters(context_link& link, waiter_list& evicted, watch_log& log) noexcept override
     {
         const waiter* upgrading = upgrading_.front();
         queue::evict_from(upgrading_, link, evicted);

@@ -89,7 +89,7 @@ public:
     void update(F f) noexcept
     {
         watch_log log = start_log();
-        waiter_chain ready;
+        waiter_list ready;
         const std::uint64_t word = f(lock_queue());
         unlock_queue(settle(word, ready, log));
         post_all(ready);
@@ -181,7 +181,7 @@ public:
     {
         watch_log log = start_log();
         std::uint64_t word = lock_queue();
-        waiter_chain ready;
+        waiter_list ready;
         if (w.stage == waiter_stage::parked)
         {
             end_wait(w, o, ready);
@@ -214,7 +214,7 @@ public:
         std::uint64_t word = lock_queue();
         BOOST_ASSERT((word & orphaned) == 0);
         references_ += live_grants(word);
-        waiter_chain ready;
+        waiter_list ready;
         abort_all(ready);
         unlock_queue(word | orphaned);
         post_all(ready);
@@ -304,7 +304,7 @@ protected:
 
     /// Grants to waiters from the front of the queue as far as possible, appends them to @p ready,
     /// and returns the new word. The queue lock is held.
-    virtual std::uint64_t settle(std::uint64_t word, waiter_chain& ready) noexcept
+    virtual std::uint64_t settle(std::uint64_t word, waiter_list& ready) noexcept
     {
         for (waiter* w = parked_.front(); w != nullptr && admit(word, *w); w = parked_.front())
         {
@@ -316,7 +316,7 @@ protected:
     }
 
     /// The same, and logs the grants.
-    std::uint64_t settle(std::uint64_t word, waiter_chain& ready, watch_log& log) noexcept
+    std::uint64_t settle(std::uint64_t word, waiter_list& ready, watch_log& log) noexcept
     {
         const waiter* before = ready.back();
         word = settle(word, ready);
@@ -356,23 +356,23 @@ protected:
     }
 
     /// Dequeues a waiter because of a withdrawal. The queue lock is held.
-    virtual void end_wait(waiter& w, outcome o, waiter_chain& ready) noexcept
+    virtual void end_wait(waiter& w, outcome o, waiter_list& ready) noexcept
     {
         end_wait_in(parked_, w, o, ready);
     }
 
     /// Dequeues all waiters of a link without completing them. The queue lock is held.
-    virtual void evict_waiters(context_link& link, waiter_chain& evicted,
+    virtual void evict_waiters(context_link& link, waiter_list& evicted,
                                watch_log& /*log*/) noexcept
     {
         evict_from(parked_, link, evicted);
     }
 
     /// Aborts all waiters, because the public object is being destroyed. The queue lock is held.
-    virtual void abort_all(waiter_chain& ready) noexcept { fail_all(outcome::aborted, ready); }
+    virtual void abort_all(waiter_list& ready) noexcept { fail_all(outcome::aborted, ready); }
 
     /// Ends the wait of every parked waiter with @p o. The queue lock is held.
-    void fail_all(outcome o, waiter_chain& ready) noexcept
+    void fail_all(outcome o, waiter_list& ready) noexcept
     {
         while (waiter* w = parked_.front())
             end_wait_in(parked_, *w, o, ready);
@@ -389,7 +389,7 @@ protected:
     /// Parks a waiter that already has its result at the end of the queue. The queue lock is held.
     void pin(waiter& w) noexcept { push(parked_, w, waiter_stage::pinned); }
 
-    void end_wait_in(waiter_list& list, waiter& w, outcome o, waiter_chain& ready) noexcept
+    void end_wait_in(waiter_list& list, waiter& w, outcome o, waiter_list& ready) noexcept
     {
         list.erase(w);
         w.result = o;
@@ -397,7 +397,7 @@ protected:
         make_ready(w, ready);
     }
 
-    void evict_from(waiter_list& list, context_link& link, waiter_chain& evicted) noexcept
+    void evict_from(waiter_list& list, context_link& link, waiter_list& evicted) noexcept
     {
         for (waiter* w = list.front(); w != nullptr;)
         {
@@ -424,7 +424,7 @@ protected:
     }
 
     /// Appends a dequeued waiter to those to be posted. The queue lock is held.
-    void make_ready(waiter& w, waiter_chain& ready) noexcept
+    void make_ready(waiter& w, waiter_list& ready) noexcept
     {
         w.stage = waiter_stage::ended;
         if constexpr (Synchronization::is_thread_safe)
@@ -546,7 +546,7 @@ private:
             delete link;  // another thread has added one
     }
 
-    void evict(context_link& link, waiter_chain& evicted, waiter_chain& ready,
+    void evict(context_link& link, waiter_list& evicted, waiter_list& ready,
                std::vector<watch_log>& logs) noexcept override
     {
         watch_log log = start_log();

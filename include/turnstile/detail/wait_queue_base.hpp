@@ -65,7 +65,7 @@ struct context_link
 /// program share the objects, even if they are compiled with hidden symbols.
 struct BOOST_SYMBOL_VISIBLE posting_in_progress
 {
-    waiter_chain* waiters = nullptr;
+    waiter_list* waiters = nullptr;
     wait_queue_base* unreferenced = nullptr;
 
     [[nodiscard]] static posting_in_progress& of_this_thread() noexcept
@@ -103,13 +103,13 @@ protected:
     virtual ~wait_queue_base() = default;
 
     friend class context_registry;
-    friend void post_all(waiter_chain& ready) noexcept;
+    friend void post_all(waiter_list& ready) noexcept;
 
     virtual void destroy() noexcept = 0;
 
     /// Removes the link and dequeues its waiters, each with a reference until it is discarded.
     /// Appends the waiters that can now be granted to @p ready, and logs to @p logs.
-    virtual void evict(context_link& link, waiter_chain& evicted, waiter_chain& ready,
+    virtual void evict(context_link& link, waiter_list& evicted, waiter_list& ready,
                        std::vector<watch_log>& logs) noexcept = 0;
 
     /// The links of this queue. A change needs the registry's mutex; while there are references, also
@@ -164,7 +164,7 @@ private:
 /// then grants to the next waiter, and so on, or drops the last reference to the state. Such nested
 /// calls append their waiters and states to those of the thread's outermost call. So the stack does
 /// not grow, and no state is deleted while this thread is still in the gate of a waiter's context.
-inline void post_all(waiter_chain& ready) noexcept
+inline void post_all(waiter_list& ready) noexcept
 {
     if (ready.empty())
         return;

@@ -167,12 +167,13 @@ struct waiter : attempt_base
     std::int64_t since;
 };
 
-/// A first-in, first-out list of waiters, doubly linked so that any waiter can be removed in O(1).
+/// A first-in, first-out list of waiters, parked or dequeued; doubly linked so that any waiter can be removed in O(1).
 class waiter_list
 {
 public:
     [[nodiscard]] bool empty() const noexcept { return first_ == nullptr; }
     [[nodiscard]] waiter* front() const noexcept { return first_; }
+    [[nodiscard]] waiter* back() const noexcept { return last_; }
 
     void push_back(waiter& w) noexcept
     {
@@ -188,47 +189,20 @@ public:
         (w.next != nullptr ? w.next->prev : last_) = w.prev;
     }
 
-private:
-    waiter* first_ = nullptr;
-    waiter* last_ = nullptr;
-};
-
-/// Dequeued waiters, in order.
-class waiter_chain
-{
-public:
-    [[nodiscard]] bool empty() const noexcept { return first_ == nullptr; }
-    [[nodiscard]] waiter* front() const noexcept { return first_; }
-    [[nodiscard]] waiter* back() const noexcept { return last_; }
-
-    /// Appends the waiters of another chain, and empties it.
-    void append(waiter_chain& other) noexcept
-    {
-        if (other.empty())
-            return;
-        (last_ != nullptr ? last_->next : first_) = other.first_;
-        last_ = other.last_;
-        other = waiter_chain();
-    }
-
-    void push_back(waiter& w) noexcept
-    {
-        w.next = nullptr;
-        (last_ != nullptr ? last_->next : first_) = &w;
-        last_ = &w;
-    }
-
     /// Returns null if there is none.
     [[nodiscard]] waiter* pop_front() noexcept
     {
         waiter* w = first_;
         if (w != nullptr)
-        {
-            first_ = w->next;
-            if (first_ == nullptr)
-                last_ = nullptr;
-        }
+            erase(*w);
         return w;
+    }
+
+    /// Appends the waiters of another list, and empties it.
+    void append(waiter_list& other) noexcept
+    {
+        while (waiter* w = other.pop_front())
+            push_back(*w);
     }
 
 private:
