@@ -199,7 +199,7 @@ public:
                 made->end(whose->value);
             else
                 // Without the fallback executor, whose context may be ending on another thread.
-                detail::initiate_wait{detail::releaser_executor{}}(
+                detail::initiate_wait(detail::releaser_executor{})(
                     [made, whose](const error_code& error, const guard_type&)
                     {
                         if (!error)
@@ -494,10 +494,9 @@ public:
         using bound_body = section_body<std::decay_t<Body>>;
         auto acquire = [this, location](auto handler)
         { mutex_->async_lock(std::move(handler), location); };
-        return boost::asio::async_initiate<CompletionToken,
-                                           detail::section_signature_t<bound_body, guard_type>>(
-            detail::initiate_section<Executor, guard_type>(get_executor()), token,
-            std::move(acquire), bound_body(std::forward<Body>(body), state_));
+        return detail::start_section<guard_type>(
+            get_executor(), std::forward<CompletionToken>(token), std::move(acquire),
+            bound_body(std::forward<Body>(body), state_));
     }
 
     /**

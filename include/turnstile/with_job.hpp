@@ -137,9 +137,9 @@ auto with_job(Queue& queue, Body&& body, CompletionToken&& token = {})
     using job_type = typename Queue::job_type;
     using stored_type = detail::job_body<std::decay_t<Body>, job_type>;
     auto acquire = [&queue](auto handler) { queue.async_next(std::move(handler)); };
-    return boost::asio::async_initiate<CompletionToken, void(std::exception_ptr)>(
-        detail::initiate_section<typename Queue::executor_type, job_type>(queue.get_executor()),
-        token, std::move(acquire), stored_type(std::forward<Body>(body)));
+    return detail::start_section<job_type>(queue.get_executor(),
+                                           std::forward<CompletionToken>(token), std::move(acquire),
+                                           stored_type(std::forward<Body>(body)));
 }
 
 }  // namespace turnstile

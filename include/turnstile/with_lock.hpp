@@ -5,7 +5,6 @@
 #ifndef TURNSTILE_WITH_LOCK_HPP
 #define TURNSTILE_WITH_LOCK_HPP
 
-#include <boost/asio/async_result.hpp>
 #include <boost/asio/deferred.hpp>
 #include <concepts>
 #include <cstddef>
@@ -65,13 +64,11 @@ auto with_lock(Mutex& mutex, Body&& body, CompletionToken&& token = {},
 {
     detail::check_callable<Body>();
     using guard_type = typename Mutex::guard_type;
-    using stored_type = std::decay_t<Body>;
     auto acquire = [&mutex, location](auto handler)
     { detail::lock_from(location, mutex, std::move(handler)); };
-    return boost::asio::async_initiate<CompletionToken,
-                                       detail::section_signature_t<stored_type, guard_type>>(
-        detail::initiate_section<typename Mutex::executor_type, guard_type>(mutex.get_executor()),
-        token, std::move(acquire), stored_type(std::forward<Body>(body)));
+    return detail::start_section<guard_type>(mutex.get_executor(),
+                                             std::forward<CompletionToken>(token),
+                                             std::move(acquire), std::forward<Body>(body));
 }
 
 /**
@@ -98,14 +95,11 @@ auto with_permit(Semaphore& semaphore, std::ptrdiff_t units, Body&& body,
 {
     detail::check_callable<Body>();
     using permit_type = typename Semaphore::permit_type;
-    using stored_type = std::decay_t<Body>;
     auto acquire = [&semaphore, units, location](auto handler)
     { detail::acquire_from(location, semaphore, units, std::move(handler)); };
-    return boost::asio::async_initiate<CompletionToken,
-                                       detail::section_signature_t<stored_type, permit_type>>(
-        detail::initiate_section<typename Semaphore::executor_type, permit_type>(
-            semaphore.get_executor()),
-        token, std::move(acquire), stored_type(std::forward<Body>(body)));
+    return detail::start_section<permit_type>(semaphore.get_executor(),
+                                              std::forward<CompletionToken>(token),
+                                              std::move(acquire), std::forward<Body>(body));
 }
 
 }  // namespace turnstile

@@ -12,48 +12,12 @@
 #include <boost/asio/dispatch.hpp>
 #include <turnstile/detail/bound_completion.hpp>
 #include <turnstile/detail/executor_context.hpp>
+#include <turnstile/detail/initiation.hpp>
 #include <turnstile/detail/rerouted_handler.hpp>
 #include <type_traits>
 #include <utility>
 
 namespace turnstile::detail {
-
-/// Starts a composed operation. Unlike async_compose() alone, it holds work only on the handler's
-/// executor, since the context of the object may be destroyed before the operation ends. For the same
-/// reason, the start moves the executor out; see initiate_wait.
-template <class Signature, class Executor>
-class initiate_composed
-{
-public:
-    using executor_type = Executor;
-
-    explicit initiate_composed(Executor executor) noexcept
-        : executor_(std::move(executor))
-    {
-    }
-
-    [[nodiscard]] const executor_type& get_executor() const noexcept { return executor_; }
-
-    template <class Handler, class Implementation>
-    void operator()(Handler&& handler, Implementation implementation) &&
-    {
-        const Executor fallback = std::move(executor_);
-        auto own = routed<can_post>(std::forward<Handler>(handler), fallback);
-        using handler_type = decltype(own);
-        const auto executor = boost::asio::get_associated_executor(own, fallback);
-        boost::asio::async_compose<handler_type, Signature>(std::move(implementation), own,
-                                                            executor);
-    }
-
-    template <class Handler, class Implementation>
-    void operator()(Handler&& handler, Implementation implementation) const&
-    {
-        initiate_composed (*this)(std::forward<Handler>(handler), std::move(implementation));
-    }
-
-private:
-    Executor executor_;
-};
 
 /// For an operation that ends inside its initiating function: calls it again, with arguments,
 /// through the immediate executor.
@@ -66,12 +30,20 @@ void call_immediately(Self& self, Args... args)
                           bound_completion<Self, Args...>(std::move(self), std::move(args)...));
 }
 
+/// Starts a composed operation with a token. Unlike async_compose() alone, it holds work only on the handler's
+/// executor, since the context of the object may be destroyed before the operation ends.
 template <class Signature, class Implementation, class Executor, class CompletionToken>
 auto start_composed(Implementation implementation, Executor executor, CompletionToken&& token)
 {
+    auto start =
+        []<class Handler>(Handler&& handler, const Executor& fallback, Implementation started)
+    {
+        auto own = routed<can_post>(std::forward<Handler>(handler), fallback);
+        const auto associated = boost::asio::get_associated_executor(own, fallback);
+        boost::asio::async_compose<decltype(own), Signature>(std::move(started), own, associated);
+    };
     return boost::asio::async_initiate<CompletionToken, Signature>(
-        initiate_composed<Signature, Executor>(std::move(executor)), token,
-        std::move(implementation));
+        initiation(std::move(executor), start), token, std::move(implementation));
 }
 
 }  // namespace turnstile::detail

@@ -25,6 +25,7 @@
 #include <memory>
 #include <optional>
 #include <turnstile/detail/executor_context.hpp>
+#include <turnstile/detail/initiation.hpp>
 #include <turnstile/detail/rerouted_handler.hpp>
 #include <turnstile/error.hpp>
 #include <type_traits>
@@ -374,40 +375,20 @@ private:
     Body body_;
 };
 
-/// Starts a section. Acquire(object, handler) starts the operation that yields the ownership. The
-/// start moves the executor out; see initiate_wait.
-template <class Executor, class Ownership>
-class initiate_section
+/// Starts a section with a token. @p acquire starts, with a handler, the operation that yields the ownership.
+template <class Ownership, class Executor, class CompletionToken, class Acquire, class Body>
+auto start_section(Executor executor, CompletionToken&& token, Acquire acquire, Body body)
 {
-public:
-    using executor_type = Executor;
-
-    explicit initiate_section(Executor executor) noexcept
-        : executor_(std::move(executor))
+    auto start = []<class Handler>(Handler&& handler, const Executor& fallback,
+                                   Acquire start_acquiring, Body started)
     {
-    }
-
-    [[nodiscard]] const executor_type& get_executor() const noexcept { return executor_; }
-
-    template <class Handler, class Acquire, class Body>
-    void operator()(Handler&& handler, Acquire acquire, Body body) &&
-    {
-        const Executor executor = std::move(executor_);
-        auto own = routed<can_post>(std::forward<Handler>(handler), executor);
-        acquire(section_handler<decltype(own), Ownership, Body, Executor>(
-            std::move(own), std::move(body), executor));
-    }
-
-    template <class Handler, class Acquire, class Body>
-    void operator()(Handler&& handler, Acquire acquire, Body body) const&
-    {
-        initiate_section (*this)(std::forward<Handler>(handler), std::move(acquire),
-                                 std::move(body));
-    }
-
-private:
-    Executor executor_;
-};
+        auto own = routed<can_post>(std::forward<Handler>(handler), fallback);
+        start_acquiring(section_handler<decltype(own), Ownership, Body, Executor>(
+            std::move(own), std::move(started), fallback));
+    };
+    return boost::asio::async_initiate<CompletionToken, section_signature_t<Body, Ownership>>(
+        initiation(std::move(executor), start), token, std::move(acquire), std::move(body));
+}
 
 }  // namespace turnstile::detail
 

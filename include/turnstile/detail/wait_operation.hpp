@@ -24,6 +24,7 @@
 #include <turnstile/detail/bound_completion.hpp>
 #include <turnstile/detail/error_report.hpp>
 #include <turnstile/detail/executor_context.hpp>
+#include <turnstile/detail/initiation.hpp>
 #include <turnstile/detail/rerouted_handler.hpp>
 #include <turnstile/detail/wait_queue_base.hpp>
 #include <turnstile/detail/waiter.hpp>
@@ -437,45 +438,24 @@ struct no_limit
     using accepts = can_post<Executor>;
 };
 
-/// Starts a request for a completion handler. Has an executor, because cancel_after() needs one.
-///
-/// Asio keeps an initiation in the frame of a coroutine until the operation ends. The context of the
-/// executor may be destroyed before, so the start moves the executor out.
+/// Starts a request for a completion handler.
 template <class Executor>
-class initiate_wait
+auto initiate_wait(Executor executor)
 {
-public:
-    using executor_type = Executor;
-
-    explicit initiate_wait(Executor executor) noexcept
-        : executor_(std::move(executor))
-    {
-    }
-
-    [[nodiscard]] const executor_type& get_executor() const noexcept { return executor_; }
-
-    template <class Handler, class Request, class Limit>
-    void operator()(Handler&& handler, Request request, const Limit& limit) &&
-    {
-        const Executor executor = std::move(executor_);
-        auto own = routed<Limit::template accepts>(std::forward<Handler>(handler), executor);
-        attempt_base attempt;
-        if (try_start_for_handler(request, attempt))
-            complete_immediately(request, attempt, std::move(own), executor);
-        else if constexpr (!Request::never_waits)
-            Limit::template waiter_type<Request, decltype(own), Executor>::start(
-                request, std::move(own), executor, limit);
-    }
-
-    template <class Handler, class Request, class Limit>
-    void operator()(Handler&& handler, Request request, const Limit& limit) const&
-    {
-        initiate_wait (*this)(std::forward<Handler>(handler), std::move(request), limit);
-    }
-
-private:
-    Executor executor_;
-};
+    return initiation(
+        std::move(executor),
+        []<class Handler, class Request, class Limit>(Handler&& handler, const Executor& fallback,
+                                                      Request request, const Limit& limit)
+        {
+            auto own = routed<Limit::template accepts>(std::forward<Handler>(handler), fallback);
+            attempt_base attempt;
+            if (try_start_for_handler(request, attempt))
+                complete_immediately(request, attempt, std::move(own), fallback);
+            else if constexpr (!Request::never_waits)
+                Limit::template waiter_type<Request, decltype(own), Executor>::start(
+                    request, std::move(own), fallback, limit);
+        });
+}
 
 /**
  * @brief An Asio operation that has not been started.

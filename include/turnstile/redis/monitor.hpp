@@ -257,11 +257,9 @@ public:
                                {mapped_type(std::move(handler), detail::to_section()),
                                 detail::executor_of(*lock)});
         };
-        return boost::asio::async_initiate<CompletionToken, turnstile::detail::section_signature_t<
-                                                                bound_body, detail::section_grant>>(
-            turnstile::detail::initiate_section<executor_type, detail::section_grant>(
-                get_executor()),
-            token, std::move(acquire), bound_body(std::forward<Body>(body), origin_));
+        return turnstile::detail::start_section<detail::section_grant>(
+            get_executor(), std::forward<CompletionToken>(token), std::move(acquire),
+            bound_body(std::forward<Body>(body), origin_));
     }
 
     /**
