@@ -179,13 +179,13 @@ public:
     {
     }
 
-    /// Arrives if this ends the phase. Returns true then, or if there are no participants.
+    /// Arrives if this ends the round. Returns true then, or if there are no participants.
     bool try_arrive(attempt_base& attempt) noexcept
     {
         const std::uint64_t word = queue::lock_queue();
         const bool nobody = participants_ == 0;
         if (!nobody && arrived_ + 1 == participants_)
-            return end_phase(word);
+            return end_round(word);
         queue::unlock_queue(word);
         if (nobody)
             attempt.result = outcome::no_participants;
@@ -204,7 +204,7 @@ public:
         if (arrived_ + 1 == participants_)
         {
             queue::grant_at_once(w);
-            return end_phase(word);
+            return end_round(word);
         }
         const bool ended = queue::park(w);
         if (!ended)
@@ -224,7 +224,7 @@ public:
         }
         --participants_;
         if (arrived_ == participants_)
-            return end_phase(word);
+            return end_round(word);
         queue::unlock_queue(word);
         return true;
     }
@@ -233,7 +233,7 @@ private:
     /// Runs the completion step without the queue lock, then completes all waiters. All
     /// participants have arrived, so only withdrawals could interfere; pinning prevents them.
     /// Returns true.
-    bool end_phase(std::uint64_t word) noexcept
+    bool end_round(std::uint64_t word) noexcept
     {
         for (waiter* w = parked_.front(); w != nullptr; w = w->next)
         {
@@ -246,9 +246,9 @@ private:
         word = queue::lock_queue();
         arrived_ = 0;
         waiter_list ready;
-        phase_ended_ = true;
+        round_ended_ = true;
         word = queue::settle(word, ready);
-        phase_ended_ = false;
+        round_ended_ = false;
         queue::unlock_queue(word);
         post_all(ready);
         return true;
@@ -272,13 +272,13 @@ private:
 
     bool admit(std::uint64_t& /*word*/, attempt_base& /*attempt*/) noexcept final
     {
-        return phase_ended_;
+        return round_ended_;
     }
 
     std::uint64_t participants_;
     std::uint64_t arrived_ = 0;
-    /// Set only while the waiters of a phase are granted.
-    bool phase_ended_ = false;
+    /// Set only while the waiters of a round are granted.
+    bool round_ended_ = false;
     std::function<void()> completion_;
 };
 
