@@ -46,7 +46,7 @@ enum class outcome : std::uint8_t
     {
     case outcome::granted:
     case outcome::not_granted:
-        return {};
+        break;
     case outcome::aborted:
         return boost::asio::error::operation_aborted;
     case outcome::closed:
@@ -64,7 +64,7 @@ enum class outcome : std::uint8_t
     case outcome::no_participants:
         return errc::no_participants;
     }
-    return errc::not_owner;
+    return {};
 }
 
 /// How far a waiter has come. Changes under the queue lock.
