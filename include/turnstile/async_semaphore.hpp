@@ -501,7 +501,7 @@ private:
 
     using optional_request =
         detail::acquire_request<state_type, permit_type, std::optional<permit_type>>;
-    using try_request = detail::try_acquire_request<state_type, permit_type>;
+    using try_request = detail::try_request<optional_request>;
     using release_request = detail::release_units_request<state_type>;
 
     static bool is_capacity(std::ptrdiff_t capacity) noexcept

@@ -10,7 +10,6 @@
 #include <boost/throw_exception.hpp>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <source_location>
 #include <string>
 #include <turnstile/detail/call_request.hpp>
@@ -129,7 +128,7 @@ private:
     std::uint64_t units_ = 0;
 };
 
-/// Waits for units. @p Result is the permit, or an optional permit for a timed wait.
+/// Waits for units. @p Result is the permit, or an optional permit for a try or a timed wait.
 template <class State, class Permit, class Result = Permit>
 class acquire_request : public state_request<State>
 {
@@ -148,10 +147,14 @@ public:
 
     bool try_start(attempt_base& attempt) noexcept
     {
-        if (is_refused(attempt))
+        if (!state_->is_possible(units_)) [[unlikely]]
+        {
+            attempt.result = outcome::invalid_count;
+            attempt.value = static_cast<std::uint64_t>(state_->capacity());
             return true;
+        }
         attempt.value = units();
-        return state_->try_start(attempt, this->location_);
+        return state_->try_acquire(attempt, this->location_);
     }
 
     bool start(waiter& w, boost::asio::execution_context* context)
@@ -194,22 +197,12 @@ public:
         boost::throw_exception(system_error(error));
     }
 
-protected:
+private:
     [[nodiscard]] std::uint64_t units() const noexcept
     {
         return static_cast<std::uint64_t>(units_);
     }
 
-    bool is_refused(attempt_base& attempt) const noexcept
-    {
-        if (state_->is_possible(units_)) [[likely]]
-            return false;
-        attempt.result = outcome::invalid_count;
-        attempt.value = static_cast<std::uint64_t>(state_->capacity());
-        return true;
-    }
-
-private:
     std::ptrdiff_t units_;
 };
 
@@ -224,27 +217,6 @@ public:
 
     /// Until this call, the operation holds the units as a permit would: undelivered units are released.
     void finish(attempt_base& attempt) noexcept { base::state_->forget_permit(attempt.value); }
-};
-
-/// Acquires units if they are available and there are no waiters.
-template <class State, class Permit>
-class try_acquire_request : public acquire_request<State, Permit, std::optional<Permit>>
-{
-    using base = acquire_request<State, Permit, std::optional<Permit>>;
-
-public:
-    static constexpr bool never_waits = true;
-    using base::base;
-
-    bool try_start(attempt_base& attempt) noexcept
-    {
-        if (!base::is_refused(attempt))
-        {
-            attempt.value = base::units();
-            attempt.result = base::state_->try_acquire(attempt.value, base::location());
-        }
-        return true;
-    }
 };
 
 /// Adds units that no permit holds.

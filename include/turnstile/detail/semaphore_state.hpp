@@ -97,23 +97,14 @@ public:
         return false;
     }
 
-    /// Acquires units for a permit, or returns why this is not possible.
-    outcome try_acquire(std::uint64_t units, const std::source_location& location) noexcept
-    {
-        if (try_acquire_quickly(units))
-            return outcome::granted;
-        attempt_base attempt{units};
-        return queue::try_grant(attempt, location);
-    }
-
     /// Acquires the units that an attempt requests, or refuses it. Returns false if it has to wait.
-    bool try_start(attempt_base& attempt, const std::source_location& location) noexcept
+    bool try_acquire(attempt_base& attempt, const std::source_location& location) noexcept
     {
         if (try_acquire_quickly(attempt.value)) [[likely]]
             return true;
-        // Most attempts that have to wait need not lock the queue here.
+        // Most attempts that have to wait need not lock the queue here. A closed semaphore refuses them.
         const std::uint64_t word = word_.peek();
-        if ((word & has_waiters) != 0 || available_in(word) < attempt.value)
+        if ((word & slow) == 0 && ((word & has_waiters) != 0 || available_in(word) < attempt.value))
             return false;
         if (queue::try_grant(attempt, location) != outcome::not_granted)
             return true;
