@@ -295,7 +295,7 @@ private:
     {
         detail::check_callable<Predicate>();
         return detail::start_operation(
-            detail::predicate_operation(detail::local_sleep<Request, Limit>(request, limit),
+            detail::predicate_operation(detail::local_wait<Request, Limit>(request, limit),
                                         std::decay_t<Predicate>(std::forward<Predicate>(predicate)),
                                         executor_.get()),
             std::forward<CompletionToken>(token));

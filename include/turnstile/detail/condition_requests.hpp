@@ -134,23 +134,19 @@ private:
 
 /// A single wait of a wait for a predicate. If the condition is destroyed, the wait ends.
 template <class Request, class Limit>
-class local_sleep
+class local_wait
 {
 public:
     static constexpr bool is_timed = !std::is_void_v<typename Request::result_type>;
 
-    local_sleep(const Request& request, const Limit& limit)
+    local_wait(const Request& request, const Limit& limit)
         : request_(request)
         , condition_(request.keep_condition())
         , limit_(limit)
     {
     }
 
-    [[nodiscard]] error_code check() const noexcept
-    {
-        const outcome guard = request_.check();
-        return guard == outcome::granted ? error_code() : to_error_code(guard);
-    }
+    [[nodiscard]] error_code check() const noexcept { return to_error_code(request_.check()); }
 
     template <class Self>
     void start(Self& self) const

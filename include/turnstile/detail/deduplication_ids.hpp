@@ -16,8 +16,8 @@
 namespace turnstile::detail {
 
 /**
- * @brief The deduplication ids of a local job queue. Each belongs to one job until the job has
- * ended and the window is over. The caller states the time.
+ * @brief The deduplication ids of a local job queue. Each belongs to one job until the job and the
+ * window have ended. The caller states the time.
  */
 class deduplication_ids
 {
@@ -48,7 +48,7 @@ public:
         const auto found = entries_.find(id);
         if (found == entries_.end())
             return std::nullopt;
-        if (!is_over(found->second, now))
+        if (!is_free(found->second, now))
             return found->second.job;
         entries_.erase(found);
         return std::nullopt;
@@ -61,7 +61,7 @@ public:
         {
             // The id may belong to a later job.
             const auto found = entries_.find(ended_.begin()->second);
-            if (found != entries_.end() && is_over(found->second, now))
+            if (found != entries_.end() && is_free(found->second, now))
                 entries_.erase(found);
             ended_.erase(ended_.begin());
         }
@@ -82,7 +82,7 @@ public:
     /// Adds a node, which may be empty. Its id must belong to no job.
     void add(node_type node) noexcept { entries_.insert(std::move(node)); }
 
-    /// The job has ended: frees its id, now or when the window is over.
+    /// The job has ended: frees its id, now or at the end of the window.
     void job_ended(const std::string& id, job_id job, time_point now) noexcept
     {
         const auto found = entries_.find(id);
@@ -97,7 +97,7 @@ public:
     }
 
 private:
-    [[nodiscard]] static bool is_over(const entry& which, time_point now) noexcept
+    [[nodiscard]] static bool is_free(const entry& which, time_point now) noexcept
     {
         return which.end.empty() && which.window_end <= now;
     }

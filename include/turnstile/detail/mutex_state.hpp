@@ -150,18 +150,18 @@ public:
     bool adopt(owner_token token, std::uint64_t& grant, owner_token& expected) noexcept
     {
         std::uint64_t word = queue::lock_queue();
-        const bool owns = is_owned_by(word, token);
-        if (owns)
+        const bool holds = is_held_by(word, token);
+        if (holds)
         {
             word |= guarded;
             grant = word & ~engine_bits;
         }
         else
         {
-            expected = token_owner(word);
+            expected = token_holder(word);
         }
         queue::unlock_queue(word);
-        return owns;
+        return holds;
     }
 
     /// Releases the grant of a token. If the token does not hold the lock, returns false and writes
@@ -173,15 +173,15 @@ public:
             return true;
         watch_log log = queue::start_log();
         std::uint64_t word = queue::lock_queue();
-        const bool owns = is_owned_by(word, token);
+        const bool holds = is_held_by(word, token);
         waiter_list ready;
-        if (owns)
+        if (holds)
             word = hand_over(word, ready, log);
         else
-            expected = token_owner(word);
+            expected = token_holder(word);
         queue::unlock_queue(word);
         post_all(ready);
-        return owns;
+        return holds;
     }
 
     // Conditions.
@@ -354,12 +354,12 @@ private:
         log.acquired(number(grant), waited, location);
     }
 
-    static bool is_owned_by(std::uint64_t word, owner_token token) noexcept
+    static bool is_held_by(std::uint64_t word, owner_token token) noexcept
     {
         return (word & by_guard) == locked && number(word) == token.value();
     }
 
-    static owner_token token_owner(std::uint64_t word) noexcept
+    static owner_token token_holder(std::uint64_t word) noexcept
     {
         return (word & by_guard) == locked ? owner_token(number(word)) : owner_token();
     }

@@ -27,20 +27,20 @@ namespace turnstile::detail {
 /**
  * Waits until a predicate is true; an operation composed of single waits.
  *
- * @tparam Sleep A single wait. `check()` reports whether it can start, `start(self)` starts it. It
+ * @tparam Wait A single wait. `check()` reports whether it can start, `start(self)` starts it. It
  * ends by calling self with an error code and, if it `is_timed`, a std::cv_status.
  *
  * A predicate that throws ends the wait with errc::predicate_threw. An awaiting coroutine receives
  * the exception instead.
  */
-template <class Sleep, class Predicate>
+template <class Wait, class Predicate>
 class predicate_wait
 {
 public:
     /// If @p thrown is not null, continues a wait whose predicate was false; @p thrown receives an
     /// exception of the predicate.
-    predicate_wait(Sleep sleep, Predicate predicate, std::exception_ptr* thrown = nullptr)
-        : sleep_(std::move(sleep))
+    predicate_wait(Wait wait, Predicate predicate, std::exception_ptr* thrown = nullptr)
+        : wait_(std::move(wait))
         , predicate_(std::move(predicate))
         , thrown_(thrown)
     {
@@ -53,8 +53,8 @@ public:
         self.reset_cancellation_state(boost::asio::enable_total_cancellation());
         // An awaiting coroutine has evaluated the predicate already.
         if (thrown_ != nullptr)
-            return sleep_.start(self);
-        if (const error_code error = sleep_.check())
+            return wait_.start(self);
+        if (const error_code error = wait_.check())
             return call_immediately(self, error, false);
         const std::optional<bool> holds = evaluate();
         if (!holds)
@@ -64,21 +64,21 @@ public:
         else if (self.cancelled() != boost::asio::cancellation_type::none)
             call_immediately(self, error_code(boost::asio::error::operation_aborted), false);
         else
-            sleep_.start(self);
+            wait_.start(self);
     }
 
     /// A single wait without a time limit has ended.
     template <class Self>
     void operator()(Self& self, const error_code& error)
     {
-        woken(self, error, false);
+        wait_ended(self, error, false);
     }
 
     /// A timed single wait has ended.
     template <class Self>
     void operator()(Self& self, const error_code& error, std::cv_status status)
     {
-        woken(self, error, status == std::cv_status::timeout);
+        wait_ended(self, error, status == std::cv_status::timeout);
     }
 
     /// Completes an operation that ended without a single wait.
@@ -90,7 +90,7 @@ public:
 
 private:
     template <class Self>
-    void woken(Self& self, const error_code& error, bool time_is_up)
+    void wait_ended(Self& self, const error_code& error, bool timed_out)
     {
         if (error)
             return complete(self, error, false);
@@ -100,10 +100,10 @@ private:
         // A cancellation between the notification and its delivery must not be lost.
         else if (!*holds && self.cancelled() != boost::asio::cancellation_type::none)
             complete(self, boost::asio::error::operation_aborted, false);
-        else if (*holds || (Sleep::is_timed && time_is_up))
+        else if (*holds || (Wait::is_timed && timed_out))
             complete(self, error_code(), *holds);
         else
-            sleep_.start(self);
+            wait_.start(self);
     }
 
     /// Returns nothing if the predicate throws.
@@ -124,31 +124,31 @@ private:
     template <class Self>
     static void complete(Self& self, const error_code& error, bool holds)
     {
-        if constexpr (Sleep::is_timed)
+        if constexpr (Wait::is_timed)
             self.complete(error, holds);
         else
             self.complete(error);
     }
 
-    Sleep sleep_;
+    Wait wait_;
     Predicate predicate_;
     /// Stored in the frame of the awaiting coroutine; null if there is none.
     std::exception_ptr* thrown_;
 };
 
 /// A wait for a predicate that has not been started; see wait_operation.
-template <class Sleep, class Predicate, class Executor>
+template <class Wait, class Predicate, class Executor>
 class [[nodiscard("an operation does nothing until it is awaited or called with a completion "
                   "token")]] predicate_operation
 {
-    using implementation = predicate_wait<Sleep, Predicate>;
+    using implementation = predicate_wait<Wait, Predicate>;
 
 public:
-    using awaited_type = std::conditional_t<Sleep::is_timed, bool, void>;
-    using signature = std::conditional_t<Sleep::is_timed, void(error_code, bool), void(error_code)>;
+    using awaited_type = std::conditional_t<Wait::is_timed, bool, void>;
+    using signature = std::conditional_t<Wait::is_timed, void(error_code, bool), void(error_code)>;
 
-    predicate_operation(Sleep sleep, Predicate predicate, const Executor& executor)
-        : sleep_(std::move(sleep))
+    predicate_operation(Wait wait, Predicate predicate, const Executor& executor)
+        : wait_(std::move(wait))
         , predicate_(std::move(predicate))
         , executor_(executor)
     {
@@ -157,13 +157,13 @@ public:
     template <boost::asio::completion_token_for<signature> CompletionToken>
     auto operator()(CompletionToken&& token) &&
     {
-        return start_composed<signature>(implementation(std::move(sleep_), std::move(predicate_)),
+        return start_composed<signature>(implementation(std::move(wait_), std::move(predicate_)),
                                          std::move(executor_),
                                          std::forward<CompletionToken>(token));
     }
 
     template <boost::asio::completion_token_for<signature> CompletionToken>
-        requires(std::copy_constructible<Sleep> && std::copy_constructible<Predicate>)
+        requires(std::copy_constructible<Wait> && std::copy_constructible<Predicate>)
     auto operator()(CompletionToken&& token) const&
     {
         return predicate_operation(*this)(std::forward<CompletionToken>(token));
@@ -171,27 +171,27 @@ public:
 
     // For co_await.
 
-    [[nodiscard]] error_code check() const noexcept { return sleep_.check(); }
+    [[nodiscard]] error_code check() const noexcept { return wait_.check(); }
     [[nodiscard]] bool evaluate() { return predicate_(); }
 
     /// Starts the single waits, after the predicate was false.
     template <class Handler>
-    void sleep(Handler&& handler, std::exception_ptr& thrown) &&
+    void wait(Handler&& handler, std::exception_ptr& thrown) &&
     {
-        start_composed<signature>(implementation(std::move(sleep_), std::move(predicate_), &thrown),
+        start_composed<signature>(implementation(std::move(wait_), std::move(predicate_), &thrown),
                                   std::move(executor_), std::forward<Handler>(handler));
     }
 
 private:
-    Sleep sleep_;
+    Wait wait_;
     Predicate predicate_;
     Executor executor_;
 };
 
 }  // namespace turnstile::detail
 
-template <class Sleep, class Predicate, class Executor>
-struct boost::asio::is_deferred<turnstile::detail::predicate_operation<Sleep, Predicate, Executor>>
+template <class Wait, class Predicate, class Executor>
+struct boost::asio::is_deferred<turnstile::detail::predicate_operation<Wait, Predicate, Executor>>
     : std::true_type
 {
 };
@@ -200,11 +200,11 @@ struct boost::asio::is_deferred<turnstile::detail::predicate_operation<Sleep, Pr
 
 /// Evaluates the predicate without suspending. The coroutine receives an exception of the
 /// predicate.
-template <class Signature, class Sleep, class Predicate, class OwnExecutor, class Executor>
+template <class Signature, class Wait, class Predicate, class OwnExecutor, class Executor>
 class boost::asio::detail::awaitable_async_op<
-    Signature, turnstile::detail::predicate_operation<Sleep, Predicate, OwnExecutor>, Executor>
+    Signature, turnstile::detail::predicate_operation<Wait, Predicate, OwnExecutor>, Executor>
 {
-    using operation_type = turnstile::detail::predicate_operation<Sleep, Predicate, OwnExecutor>;
+    using operation_type = turnstile::detail::predicate_operation<Wait, Predicate, OwnExecutor>;
     using handler_type = awaitable_async_op_handler<Signature, Executor>;
     using frame_type = boost::asio::detail::awaitable_frame_base<Executor>;
 
@@ -231,8 +231,8 @@ public:
 
     void await_suspend(coroutine_handle<void>) noexcept
     {
-        frame_->after_suspend([](void* self) { static_cast<awaitable_async_op*>(self)->sleep(); },
-                              this);
+        frame_->after_suspend([](void* self)
+                              { static_cast<awaitable_async_op*>(self)->start_waiting(); }, this);
     }
 
     typename operation_type::awaited_type await_resume()
@@ -243,7 +243,7 @@ public:
             boost::throw_exception(turnstile::system_error(error_));
         if (!holds_)
             return handler_type::resume(result_);
-        if constexpr (Sleep::is_timed)
+        if constexpr (Wait::is_timed)
             return true;
     }
 
@@ -253,9 +253,9 @@ private:
         return frame_->await_transform(this_coro::cancellation_state).await_resume().cancelled();
     }
 
-    void sleep()
+    void start_waiting()
     {
-        std::move(operation_).sleep(handler_type(frame_->detach_thread(), result_), thrown_);
+        std::move(operation_).wait(handler_type(frame_->detach_thread(), result_), thrown_);
     }
 
     operation_type operation_;

@@ -291,19 +291,19 @@ private:
     }
 
     template <class Handler>
-    void sleep(const std::shared_ptr<detail::condition_handle>& condition, detail::time_limit limit,
-               detail::section_changes changes, Handler handler)
+    void wait_once(const std::shared_ptr<detail::condition_handle>& condition,
+                   detail::time_limit limit, detail::section_changes changes, Handler handler)
     {
         const detail::initiation begin(condition);
         begin(
             std::move(handler), &detail::start_wait,
             [this](error_code& error, detail::grant granted)
-            { return wake(error, std::move(granted)); }, std::ref(owned_->current()), limit,
+            { return resume(error, std::move(granted)); }, std::ref(owned_->current()), limit,
             std::move(changes));
     }
 
     /// Resumes after a wait. Without a grant, the body can only end.
-    std::cv_status wake(error_code& error, detail::grant granted)
+    std::cv_status resume(error_code& error, detail::grant granted)
     {
         granted.record_delivery();
         const auto status =

@@ -56,7 +56,7 @@ public:
                                                   std::cv_status::no_timeout));
             return;
         }
-        section.sleep(condition, limit, std::move(changes), std::move(self));
+        section.wait_once(condition, limit, std::move(changes), std::move(self));
     }
 
 private:
