@@ -39,7 +39,7 @@ public:
         what.held->watch(weak_from_this());
         const std::lock_guard lock(common_mutex());
         parts_.push_back(what);
-        return what.held->is_over();
+        return what.held->has_ended();
     }
 
     /// Moves units to a new share, the last parts first.
@@ -124,7 +124,7 @@ public:
 private:
     [[nodiscard]] bool has_lost_units() const
     {
-        return std::ranges::any_of(parts_, [](const part& each) { return each.held->is_over(); });
+        return std::ranges::any_of(parts_, [](const part& each) { return each.held->has_ended(); });
     }
 
     loss_signal loss_;
@@ -142,7 +142,7 @@ void release_part(const permit_share::part& part, bool stays_outside, const list
 {
     const std::shared_ptr<held_lock>& held = part.held;
     const bool is_rest = held->subtract_units(part.units, stays_outside) == 0;
-    const bool is_held = is_rest ? !held->is_over() : held->valid();
+    const bool is_held = is_rest ? !held->has_ended() : held->valid();
     bool posted = false;
     try
     {
@@ -327,7 +327,7 @@ void permit_grant::start_keep(permit_grant owned, std::string_view key, std::str
         return;
     }
     heir = std::to_string(part.units) + ' ' + heir;
-    const bool is_held = !held->is_over();
+    const bool is_held = !held->has_ended();
     const bool posted = is_held && held->lock->core->post(
                                        [held, heir = std::move(heir), done](session_engine& engine)
                                        { engine.bequeath(held, heir, done); });

@@ -45,7 +45,7 @@ void start_wait(const std::shared_ptr<condition_handle>& condition, grant& guard
             [&](const std::shared_ptr<held_lock>& held)
             {
                 operation->releases = held;
-                if (held->is_over())
+                if (held->has_ended())
                     operation->done.complete(turnstile::errc::lost, grant());
                 else
                     start(operation);

@@ -67,7 +67,7 @@ public:
     {
     }
 
-    [[nodiscard]] bool valid() const noexcept { return !is_over() && boot_time() < expires(); }
+    [[nodiscard]] bool valid() const noexcept { return !has_ended() && boot_time() < expires(); }
 
     [[nodiscard]] local_time expires() const noexcept
     {
@@ -79,14 +79,17 @@ public:
         expires_.store(expires.count(), std::memory_order_relaxed);
     }
 
-    [[nodiscard]] bool is_over() const noexcept { return is_over_.load(std::memory_order_acquire); }
+    [[nodiscard]] bool has_ended() const noexcept
+    {
+        return has_ended_.load(std::memory_order_acquire);
+    }
 
     /// Marks the lease as ended. Returns whether it had not ended before.
-    bool end() noexcept { return !is_over_.exchange(true, std::memory_order_acq_rel); }
+    bool end() noexcept { return !has_ended_.exchange(true, std::memory_order_acq_rel); }
 
 private:
     std::atomic<std::int64_t> expires_;
-    std::atomic<bool> is_over_{false};
+    std::atomic<bool> has_ended_{false};
 };
 
 }  // namespace turnstile::redis::detail

@@ -156,7 +156,7 @@ public:
     /// longer held.
     [[nodiscard]] lease_clock::time_point expires_at() const noexcept
     {
-        if (is_over())
+        if (has_ended())
             return {};
         const lease_clock::time_point end(expires());
         return base ? std::min(end, base->expires_at()) : end;
