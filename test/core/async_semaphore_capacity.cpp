@@ -219,6 +219,19 @@ TURNSTILE_TEST_BOTH_PATHS(closing_fails_later_requests)
     BOOST_TEST(t.semaphore.available() == 2);
 }
 
+TURNSTILE_TEST_BOTH_PATHS(a_closed_semaphore_without_available_units_is_reported_as_closed)
+{
+    scene t(how, 1);
+    const permit_type held = t.take(1);
+    t.semaphore.close();
+    acquisition plain, trying;
+    t.acquire(plain, 1);
+    t.try_acquire(trying, 1);
+    BOOST_TEST(plain.state() == "closed");
+    BOOST_TEST(trying.state() == "closed");
+    text_of(errc::closed, [&] { (void)t.semaphore.try_acquire(); });
+}
+
 TURNSTILE_TEST_BOTH_PATHS(permits_of_a_closed_semaphore_remain_valid)
 {
     scene t(how, 3);
