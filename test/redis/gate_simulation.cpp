@@ -27,12 +27,12 @@ namespace turnstile::test {
 namespace {
 
 using namespace std::chrono_literals;
+using redis::detail::client_result;
 using redis::detail::gate_action;
 using redis::detail::gate_call;
 using redis::detail::gate_client;
 using redis::detail::gate_ended;
 using redis::detail::gate_request_id;
-using redis::detail::gate_result;
 using redis::detail::local_time;
 using gate_command = sent_gate_command;
 
@@ -43,7 +43,7 @@ struct wish
     std::size_t begun;
     bool is_cancelled = false;
     bool is_over = false;
-    gate_result result = gate_result::open;
+    client_result result = client_result::open;
     /// Whether it was cancelled while the server could not answer whether that was in time.
     bool is_uncertain = false;
 };
@@ -340,9 +340,9 @@ private:
             wanted.is_over = true;
             wanted.result = end.result;
             // A wait may only end as open if the gate was open since it began.
-            if (end.result == gate_result::open && wanted.what == gate_call::wait)
+            if (end.result == client_result::open && wanted.what == gate_call::wait)
                 BOOST_TEST(last_open >= wanted.begun);
-            BOOST_TEST((end.result != gate_result::cancelled || wanted.is_cancelled));
+            BOOST_TEST((end.result != client_result::cancelled || wanted.is_cancelled));
         }
     }
 
@@ -370,23 +370,23 @@ BOOST_AUTO_TEST_SUITE(redis_gate_simulation)
 BOOST_AUTO_TEST_CASE(a_set_event_releases_all_waiters)
 {
     std::int64_t went = 0;
-    run_seeds(300,
-              [&](std::uint64_t seed)
-              {
-                  world w(seed, "event", 1);
-                  for (int i = 0; i < steps && all_is_well(); ++i)
-                      w.step({gate_call::wait, gate_call::wait, gate_call::set, gate_call::reset});
-                  w.settle();
-                  // When everything has arrived, only an event that is not set has waiters.
-                  const auto waits =
-                      w.count([](const wish& each)
-                              { return !each.is_over && each.what == gate_call::wait; });
-                  BOOST_TEST((waits == 0 || !w.is_open()));
-                  BOOST_TEST(w.count([](const wish& each) { return !each.is_over; }) == waits);
-                  went += w.count(
-                      [](const wish& each)
-                      { return each.what == gate_call::wait && each.result == gate_result::open; });
-              });
+    run_seeds(
+        300,
+        [&](std::uint64_t seed)
+        {
+            world w(seed, "event", 1);
+            for (int i = 0; i < steps && all_is_well(); ++i)
+                w.step({gate_call::wait, gate_call::wait, gate_call::set, gate_call::reset});
+            w.settle();
+            // When everything has arrived, only an event that is not set has waiters.
+            const auto waits = w.count([](const wish& each)
+                                       { return !each.is_over && each.what == gate_call::wait; });
+            BOOST_TEST((waits == 0 || !w.is_open()));
+            BOOST_TEST(w.count([](const wish& each) { return !each.is_over; }) == waits);
+            went += w.count(
+                [](const wish& each)
+                { return each.what == gate_call::wait && each.result == client_result::open; });
+        });
     BOOST_TEST(went > 0);
 }
 
@@ -423,7 +423,7 @@ BOOST_AUTO_TEST_CASE(latches_open_for_all)
             w.settle();
             const auto arrived = w.count(
                 [](const wish& each)
-                { return each.what != gate_call::wait && each.result != gate_result::excess; });
+                { return each.what != gate_call::wait && each.result != client_result::excess; });
             BOOST_TEST(w.number() == 3 - std::min<std::int64_t>(arrived, 3));
             if (w.is_open())
                 BOOST_TEST(w.count([](const wish& each) { return !each.is_over; }) == 0);
@@ -444,11 +444,11 @@ BOOST_AUTO_TEST_CASE(barriers_count_each_arrival_in_one_round)
                       w.settle();
                       const auto met =
                           w.count([](const wish& each)
-                                  { return each.is_over && each.result == gate_result::open; });
+                                  { return each.is_over && each.result == client_result::open; });
                       // An arrival that was cancelled without an answer may have been counted.
                       const auto perhaps = w.count(
                           [](const wish& each)
-                          { return each.is_uncertain && each.result == gate_result::cancelled; });
+                          { return each.is_uncertain && each.result == client_result::cancelled; });
                       BOOST_TEST(met <= w.openings * participants);
                       BOOST_TEST(met + perhaps >= w.openings * participants);
                       BOOST_TEST(w.count([](const wish& each) { return !each.is_over; }) ==

@@ -539,7 +539,7 @@ BOOST_AUTO_TEST_CASE(a_repeated_finish_states_that_it_is_repeated)
     BOOST_TEST(commands[0].arguments.at(4) == "unsure");
     answer({"unknown 1 0"});
     BOOST_TEST(answered.at(0).call == call);
-    BOOST_CHECK(answered.at(0).result == job_result::unknown);
+    BOOST_CHECK(answered.at(0).result == client_result::unknown);
 }
 
 // A server that has lost its memory rejects the finish. If that answer is lost, the same server takes the
@@ -591,7 +591,7 @@ BOOST_AUTO_TEST_CASE(a_push_is_not_repeated)
     connect();
     push();
     disconnect();
-    BOOST_CHECK(answered.at(0).result == job_result::unknown);
+    BOOST_CHECK(answered.at(0).result == client_result::unknown);
     // A push that was not sent waits for the connection.
     push();
     connect(2);

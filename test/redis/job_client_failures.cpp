@@ -458,10 +458,11 @@ BOOST_AUTO_TEST_CASE(an_earlier_due_time_replaces_a_later_one)
 BOOST_AUTO_TEST_CASE(results_are_distinguished)
 {
     connect();
-    for (const auto& [status, result] : {std::pair<std::string, job_result>("ok", job_result::ok),
-                                         {"lost", job_result::lost},
-                                         {"unknown", job_result::unknown},
-                                         {"missing", job_result::missing}})
+    for (const auto& [status, result] :
+         {std::pair<std::string, client_result>("ok", client_result::ok),
+          {"lost", client_result::lost},
+          {"unknown", client_result::unknown},
+          {"missing", client_result::unknown_job}})
     {
         answered.clear();
         finish(start());
@@ -481,7 +482,7 @@ BOOST_AUTO_TEST_CASE(an_answer_that_is_not_understood_is_damage)
         next();
         answer(texts);
         BOOST_TEST_REQUIRE(refused.size() == 1U);
-        BOOST_CHECK(refused[0].result == job_result::damaged);
+        BOOST_CHECK(refused[0].result == client_result::damaged);
         BOOST_TEST(machine.is_idle());
     }
 }
@@ -492,7 +493,7 @@ BOOST_AUTO_TEST_CASE(a_job_whose_record_cannot_be_read_is_returned)
     const job_request_id request = next();
     answer({"job " + clock() + ' ' + clock(15s), attempt(request), "x"});
     BOOST_TEST(refused.at(0).text == "x");
-    BOOST_CHECK(refused[0].result == job_result::damaged);
+    BOOST_CHECK(refused[0].result == client_result::damaged);
     BOOST_TEST_REQUIRE(sent() == "end");
     BOOST_TEST(commands[0].arguments.at(2) == "r");
 }
@@ -540,20 +541,20 @@ BOOST_AUTO_TEST_CASE(a_refused_repetition_of_an_end_has_an_unknown_result)
     std::swap(commands[0], commands[1]);
     refuse(error);
     BOOST_TEST_REQUIRE(answered.size() == 1U);
-    BOOST_CHECK(answered[0].result == job_result::unknown);
+    BOOST_CHECK(answered[0].result == client_result::unknown);
     BOOST_TEST(answered[0].text == error);
     answer({"ok " + clock() + " 0", "0 0"});
     BOOST_TEST_REQUIRE(sent() == "next next");
     refuse(error);
     BOOST_TEST_REQUIRE(refused.size() == 1U);
-    BOOST_CHECK(refused[0].result == job_result::unknown);
+    BOOST_CHECK(refused[0].result == client_result::unknown);
     BOOST_TEST(refused[0].text == error);
     disconnect();
     connect(3);
     BOOST_TEST_REQUIRE(sent() == "resync");
     refuse(error);
     BOOST_TEST_REQUIRE(refused.size() == 2U);
-    BOOST_CHECK(refused[1].result == job_result::unknown);
+    BOOST_CHECK(refused[1].result == client_result::unknown);
     BOOST_TEST(machine.is_idle());
 }
 
@@ -562,10 +563,10 @@ BOOST_AUTO_TEST_CASE(an_end_that_is_refused_at_once_has_no_effect)
     connect();
     finish(start());
     refuse("NOPERM no");
-    BOOST_CHECK(answered.at(0).result == job_result::refused);
+    BOOST_CHECK(answered.at(0).result == client_result::refused);
     next(start());
     refuse("NOPERM no");
-    BOOST_CHECK(refused.at(0).result == job_result::refused);
+    BOOST_CHECK(refused.at(0).result == client_result::refused);
 }
 
 BOOST_AUTO_TEST_CASE(an_end_whose_script_failed_in_the_middle_has_an_unknown_result)
@@ -574,14 +575,14 @@ BOOST_AUTO_TEST_CASE(an_end_whose_script_failed_in_the_middle_has_an_unknown_res
     connect();
     finish(start());
     refuse(error);
-    BOOST_CHECK(answered.at(0).result == job_result::unknown);
+    BOOST_CHECK(answered.at(0).result == client_result::unknown);
     next(start());
     refuse(error);
-    BOOST_CHECK(refused.at(0).result == job_result::unknown);
+    BOOST_CHECK(refused.at(0).result == client_result::unknown);
     // This one ends nothing.
     next();
     refuse(error);
-    BOOST_CHECK(refused.at(1).result == job_result::refused);
+    BOOST_CHECK(refused.at(1).result == client_result::refused);
 }
 
 BOOST_AUTO_TEST_CASE(a_waiting_request_asks_until_a_temporary_error_has_ended)
@@ -672,7 +673,7 @@ BOOST_AUTO_TEST_CASE(waiting_requests_of_a_damaged_queue_end)
     refuse("ERR user_script:37: attempt to perform arithmetic");
     BOOST_TEST_REQUIRE(refused.size() == 1U);
     BOOST_TEST(refused[0].request == request);
-    BOOST_CHECK(refused[0].result == job_result::damaged);
+    BOOST_CHECK(refused[0].result == client_result::damaged);
     BOOST_TEST(sent() == "cancel next");
     answer({"ok " + clock() + " 0"});
     answer(job(asking));
@@ -690,7 +691,7 @@ BOOST_AUTO_TEST_CASE(waiting_requests_of_a_foreign_queue_end)
     answer({"foreign"});
     BOOST_TEST_REQUIRE(refused.size() == 1U);
     BOOST_TEST(refused[0].request == request);
-    BOOST_CHECK(refused[0].result == job_result::foreign_layout);
+    BOOST_CHECK(refused[0].result == client_result::foreign_layout);
 }
 
 // Until the server confirms the cancellation, it may grant the worker a job.
@@ -824,9 +825,9 @@ BOOST_AUTO_TEST_CASE(errors_are_distinguished)
 {
     connect();
     for (const auto& [text, result] :
-         {std::pair<std::string, job_result>("WRONGTYPE Operation", job_result::wrong_type),
-          {"ERR user_script:9: attempt to perform arithmetic", job_result::damaged},
-          {"NOPERM no", job_result::refused}})
+         {std::pair<std::string, client_result>("WRONGTYPE Operation", client_result::wrong_type),
+          {"ERR user_script:9: attempt to perform arithmetic", client_result::damaged},
+          {"NOPERM no", client_result::refused}})
     {
         refused.clear();
         next();
@@ -837,7 +838,7 @@ BOOST_AUTO_TEST_CASE(errors_are_distinguished)
     refused.clear();
     next();
     answer({"foreign"});
-    BOOST_CHECK(refused.at(0).result == job_result::foreign_layout);
+    BOOST_CHECK(refused.at(0).result == client_result::foreign_layout);
     // A temporary error is no answer.
     next();
     refuse("LOADING Redis is loading the dataset in memory");

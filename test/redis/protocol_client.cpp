@@ -53,7 +53,7 @@ BOOST_AUTO_TEST_CASE(one_command_to_acquire_and_one_to_release)
     BOOST_TEST(commands[0].arguments[2] == std::to_string(fence));
     BOOST_TEST(!machine.holds(id));
     answer(say(status::released));
-    BOOST_TEST((only<released>().result == release_result::released));
+    BOOST_TEST((only<released>().result == client_result::ok));
     BOOST_TEST(machine.attempt_count() == 0U);
     BOOST_TEST(!machine.next_tick());
 }
@@ -273,7 +273,7 @@ BOOST_AUTO_TEST_CASE(a_try_does_not_wait)
                      {say(status::busy, 0, 15s)});
     const auto results = machine.take_actions();
     BOOST_TEST(std::get<failed>(results[0]).attempt == id);
-    BOOST_TEST((std::get<failed>(results[0]).reason == attempt_failure::busy));
+    BOOST_TEST((std::get<failed>(results[0]).reason == client_result::busy));
     BOOST_TEST(machine.attempt_count() == 0U);
 }
 
@@ -295,7 +295,7 @@ BOOST_AUTO_TEST_CASE(a_try_is_repeated_while_there_is_more_to_do)
         std::erase_if(commands, [](const auto& each) { return name_of(each.op) == "nudge"; });
     }
     answer(say(status::busy, 0, 15s));
-    BOOST_TEST((only<failed>().reason == attempt_failure::busy));
+    BOOST_TEST((only<failed>().reason == client_result::busy));
     BOOST_TEST(machine.attempt_count() == 0U);
 }
 
@@ -303,10 +303,10 @@ BOOST_AUTO_TEST_CASE(foreign_keys_are_refused)
 {
     want();
     answer(say(status::foreign));
-    BOOST_TEST((only<failed>().reason == attempt_failure::foreign_layout));
+    BOOST_TEST((only<failed>().reason == client_result::foreign_layout));
     want();
     answer(say(status::wrong_type));
-    BOOST_TEST((only<failed>().reason == attempt_failure::wrong_type));
+    BOOST_TEST((only<failed>().reason == client_result::wrong_type));
 }
 
 BOOST_AUTO_TEST_CASE(a_transient_refusal_is_retried)
@@ -333,14 +333,14 @@ BOOST_AUTO_TEST_CASE(a_permanent_refusal_fails_the_attempt)
     want();
     refuse("NOPERM no permission");
     const auto over = only<failed>();
-    BOOST_TEST((over.reason == attempt_failure::refused));
+    BOOST_TEST((over.reason == client_result::refused));
     BOOST_TEST(over.text == "NOPERM no permission");
     BOOST_TEST(over.keys.find(":mutex:lock") != std::string::npos, over.keys);
 
     const attempt_id id = hold();
     release(id);
     refuse("NOPERM no permission");
-    BOOST_TEST((only<released>().result == release_result::refused));
+    BOOST_TEST((only<released>().result == client_result::refused));
     BOOST_TEST(machine.attempt_count() == 0U);
 }
 
@@ -349,7 +349,7 @@ BOOST_AUTO_TEST_CASE(an_attempt_whose_script_fails_in_the_middle_is_withdrawn)
 {
     want();
     refuse("NOPERM no permission script: 12ab, on @user_script:9.");
-    BOOST_TEST((only<failed>().reason == attempt_failure::refused));
+    BOOST_TEST((only<failed>().reason == client_result::refused));
     BOOST_TEST(sent() == "cancel");
     answer(say(status::cancelled));
     BOOST_TEST(machine.attempt_count() == 0U);
@@ -382,7 +382,7 @@ BOOST_AUTO_TEST_CASE(a_regressed_token_is_refused)
     BOOST_TEST(commands[0].arguments[6] == std::to_string(fence));
     answer(own(fence - 1, 15s));
     const auto over = only<failed>();
-    BOOST_TEST((over.reason == attempt_failure::fence_regressed));
+    BOOST_TEST((over.reason == client_result::fence_regressed));
     BOOST_TEST(over.text.find(std::to_string(fence - 1)) != std::string::npos);
     // The client releases the grant.
     BOOST_TEST(sent() == "release");
@@ -399,7 +399,7 @@ BOOST_AUTO_TEST_CASE(a_release_without_an_answer_is_unknown_when_the_lease_has_e
     pass(14800ms);
     BOOST_TEST(events.empty());
     pass(300ms);
-    BOOST_TEST((only<released>().result == release_result::unknown));
+    BOOST_TEST((only<released>().result == client_result::unknown));
     // The client still has to release the lock at the server.
     BOOST_TEST(machine.attempt_count() == 1U);
     answer(say(status::lost));
@@ -445,7 +445,7 @@ BOOST_AUTO_TEST_CASE(malformed_answers_are_refused)
 {
     want();
     answer(std::vector<script_answer>{});
-    BOOST_TEST((only<failed>().reason == attempt_failure::refused));
+    BOOST_TEST((only<failed>().reason == client_result::refused));
     machine.answered(now, 4711, {own(fence, 4s)});
     machine.refused(now, 4711, "ERR");
     BOOST_TEST(machine.take_actions().empty());
@@ -457,7 +457,7 @@ BOOST_AUTO_TEST_CASE(a_closed_lock_is_forgotten_with_its_last_attempt)
     machine.close_lock(lock);
     release(id);
     answer(say(status::released));
-    BOOST_TEST((only<released>().result == release_result::released));
+    BOOST_TEST((only<released>().result == client_result::ok));
     const lock_id another = machine.open_lock(mutex_keys("t", "another"), {});
     BOOST_TEST(another != lock);
     machine.close_lock(another);

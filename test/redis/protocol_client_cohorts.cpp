@@ -45,7 +45,7 @@ struct cohort_client : connected_client
         BOOST_TEST_REQUIRE(events.size() == 2U);
         BOOST_TEST_REQUIRE(std::holds_alternative<granted>(events[0]));
         BOOST_TEST_REQUIRE(std::holds_alternative<released>(events[1]));
-        BOOST_TEST((std::get<released>(events[1]).result == release_result::released));
+        BOOST_TEST((std::get<released>(events[1]).result == client_result::ok));
         return std::get<granted>(std::exchange(events, {})[0]);
     }
 
@@ -124,7 +124,7 @@ BOOST_AUTO_TEST_CASE(each_hand_over_has_its_own_token)
     answer(say(status::released));
     const auto end = only<released>();
     BOOST_TEST(end.attempt == third);
-    BOOST_TEST((end.result == release_result::released));
+    BOOST_TEST((end.result == client_result::ok));
     BOOST_TEST(machine.attempt_count() == 0U);
     BOOST_TEST(!machine.next_tick());
 }
@@ -234,7 +234,7 @@ BOOST_AUTO_TEST_CASE(there_is_no_hand_over_after_the_end_of_the_lease)
     release(first);
     BOOST_TEST_REQUIRE(events.size() == 2U);
     BOOST_TEST(std::get<lost>(events[0]).attempt == first);
-    BOOST_TEST((std::get<released>(events[1]).result == release_result::lost));
+    BOOST_TEST((std::get<released>(events[1]).result == client_result::lost));
     BOOST_TEST(machine.phase_name(second) == "joining");
 }
 

@@ -13,14 +13,13 @@
 namespace turnstile::test {
 namespace {
 
-using redis::detail::attempt_failure;
 using redis::detail::attempt_id;
 using redis::detail::called;
+using redis::detail::client_result;
 using redis::detail::commit_request;
 using redis::detail::failed;
 using redis::detail::granted;
 using redis::detail::local_time;
-using redis::detail::release_result;
 using redis::detail::released;
 
 constexpr std::int64_t second_fence = driven_client::first_fence + 1;
@@ -144,10 +143,10 @@ BOOST_AUTO_TEST_CASE(a_holder_that_lost_the_lock_does_not_wait)
     const attempt_id follower = client.sleep(holder);
     client.answer(client.say(driven_client::status::lost));
     BOOST_TEST(client.events.size() == 2U);
-    BOOST_TEST((std::get<released>(client.events[0]).result == release_result::lost));
+    BOOST_TEST((std::get<released>(client.events[0]).result == client_result::lost));
     const auto& end = std::get<failed>(client.events[1]);
     BOOST_TEST(end.attempt == follower);
-    BOOST_TEST((end.reason == attempt_failure::lost));
+    BOOST_TEST((end.reason == client_result::lost));
     BOOST_TEST(client.machine.attempt_count() == 0U);
 
     const attempt_id late = client.hold(second_fence);
@@ -313,7 +312,7 @@ BOOST_AUTO_TEST_CASE(a_refused_end_of_a_wait_fails_the_waiter)
     client.refuse("NOPERM no permission");
     const auto end = client.only<failed>();
     BOOST_TEST(end.attempt == client.id);
-    BOOST_TEST((end.reason == attempt_failure::refused));
+    BOOST_TEST((end.reason == client_result::refused));
     BOOST_TEST(client.sent() == "cancel");
     client.answer(client.say(driven_client::status::cancelled));
     BOOST_TEST(client.machine.attempt_count() == 0U);
@@ -483,7 +482,7 @@ BOOST_AUTO_TEST_CASE(a_refused_commit_releases_the_lock_all_the_same)
     const attempt_id follower = client.sleep(holder);
     client.refuse("OOM command not allowed");
     BOOST_TEST(client.events.size() == 2U);
-    BOOST_TEST((std::get<released>(client.events[0]).result == release_result::refused));
+    BOOST_TEST((std::get<released>(client.events[0]).result == client_result::refused));
     BOOST_TEST(std::get<failed>(client.events[1]).attempt == follower);
     BOOST_TEST(client.sent() == "release");
     // The empty slot makes the server notify the next waiter if this one was notified.
@@ -503,9 +502,9 @@ BOOST_AUTO_TEST_CASE(a_commit_whose_repetition_is_refused_has_an_unknown_outcome
     BOOST_TEST(client.sent() == "commit");
     client.refuse("OOM command not allowed");
     BOOST_TEST_REQUIRE(client.events.size() == 2U);
-    BOOST_TEST((std::get<released>(client.events[0]).result == release_result::unknown));
+    BOOST_TEST((std::get<released>(client.events[0]).result == client_result::unknown));
     BOOST_TEST(std::get<failed>(client.events[1]).attempt == follower);
-    BOOST_TEST((std::get<failed>(client.events[1]).reason == attempt_failure::unknown));
+    BOOST_TEST((std::get<failed>(client.events[1]).reason == client_result::unknown));
     // The waiter may wait on the condition at the server.
     BOOST_TEST(client.sent() == "cancel release");
     client.answer(client.say(driven_client::status::cancelled));
@@ -520,8 +519,8 @@ BOOST_AUTO_TEST_CASE(a_commit_that_fails_inside_its_script_has_an_unknown_outcom
     client.sleep(client.hold());
     client.refuse("WRONGTYPE wrong kind of value script: 12ab, on @user_script:9.");
     BOOST_TEST_REQUIRE(client.events.size() == 2U);
-    BOOST_TEST((std::get<released>(client.events[0]).result == release_result::unknown));
-    BOOST_TEST((std::get<failed>(client.events[1]).reason == attempt_failure::unknown));
+    BOOST_TEST((std::get<released>(client.events[0]).result == client_result::unknown));
+    BOOST_TEST((std::get<failed>(client.events[1]).reason == client_result::unknown));
     BOOST_TEST(client.sent() == "cancel release");
     // A server that refuses the cancellation as well is not asked again.
     client.refuse("NOPERM no permission");
@@ -546,7 +545,7 @@ BOOST_AUTO_TEST_CASE(a_client_knows_whether_the_commit_before_a_wait_is_in_progr
         BOOST_TEST(client.machine.is_committing(follower) == changes);
         // The lease of the critical section ends before the answer arrives.
         client.pass(16s);
-        BOOST_TEST((client.only<released>().result == release_result::unknown));
+        BOOST_TEST((client.only<released>().result == client_result::unknown));
         BOOST_TEST(client.machine.is_committing(follower) == changes);
         client.answer(client.say(driven_client::status::released));
         BOOST_TEST(!client.machine.is_committing(follower));
@@ -564,7 +563,7 @@ BOOST_AUTO_TEST_CASE(a_commit_follows_a_renewal_that_is_refused)
     BOOST_TEST(client.sent() == "commit");
     BOOST_TEST(client.events.empty());
     client.answer(client.say(driven_client::status::released));
-    BOOST_TEST((client.only<released>().result == release_result::released));
+    BOOST_TEST((client.only<released>().result == client_result::ok));
     BOOST_TEST(client.machine.phase_name(follower) == "queued");
 }
 
@@ -572,7 +571,7 @@ BOOST_AUTO_TEST_CASE(a_refused_grant_passes_its_notification_to_the_next_waiter)
 {
     condition_client client;
     client.receive(client.grant(client.id, driven_client::first_fence, 4s));
-    BOOST_TEST((client.only<failed>().reason == attempt_failure::fence_regressed));
+    BOOST_TEST((client.only<failed>().reason == client_result::fence_regressed));
     BOOST_TEST(client.sent() == "release");
     BOOST_TEST(client.commands[0].arguments.at(3) == "");
 }
@@ -602,7 +601,7 @@ BOOST_AUTO_TEST_CASE(a_failed_critical_section_passes_its_notification_to_the_ne
     client.disconnect();
     client.connect(2);
     client.answer(client.say(driven_client::status::lost));
-    BOOST_TEST((client.only<released>().result == release_result::released));
+    BOOST_TEST((client.only<released>().result == client_result::ok));
 }
 
 BOOST_AUTO_TEST_CASE(a_notification_is_a_call)
@@ -676,7 +675,7 @@ BOOST_AUTO_TEST_CASE(a_notification_that_is_refused_after_its_first_part_has_an_
     client.pass(101ms);
     BOOST_TEST(client.sent() == "notify");
     client.refuse("NOPERM no permission");
-    BOOST_TEST((client.only<called>().status == driven_client::status::unknown));
+    BOOST_TEST((client.only<called>().result == client_result::unknown));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -16,12 +16,12 @@ namespace turnstile::test {
 namespace {
 
 using redis::detail::attempt_id;
+using redis::detail::client_result;
 using redis::detail::commit_request;
 using redis::detail::contribution_ended;
 using redis::detail::contribution_name;
 using redis::detail::contribution_renewed;
 using redis::detail::lost;
-using redis::detail::release_result;
 using redis::detail::released;
 
 class contribution_client : public monitor_client
@@ -242,7 +242,7 @@ BOOST_AUTO_TEST_CASE(a_withdrawal_that_was_not_committed_has_no_effect)
     const contribution_name name = client.make();
     client.take_back(name);
     client.answer(client.say(driven_client::status::lost));
-    BOOST_TEST((client.only<released>().result == release_result::lost));
+    BOOST_TEST((client.only<released>().result == client_result::lost));
     BOOST_TEST(client.machine.contribution_count() == 1U);
     client.pass(5100ms);
     BOOST_TEST(client.sent() == "contributions");
@@ -297,7 +297,7 @@ BOOST_AUTO_TEST_CASE(a_withdrawal_whose_repetition_is_refused_ends_the_contribut
     BOOST_TEST(client.sent() == "commit contributions");
     client.refuse("OOM command not allowed");
     BOOST_TEST_REQUIRE(client.events.size() == 2U);
-    BOOST_TEST((std::get<released>(client.events[0]).result == release_result::unknown));
+    BOOST_TEST((std::get<released>(client.events[0]).result == client_result::unknown));
     BOOST_TEST(std::get<contribution_ended>(client.events[1]).lost);
     BOOST_TEST(client.machine.contribution_count() == 0U);
 }

@@ -118,7 +118,7 @@ BOOST_AUTO_TEST_CASE(a_refused_confirmation_ends_the_wait)
     refuse("NOPERM no permission");
     const failed failure = only<failed>();
     BOOST_TEST(failure.attempt == id);
-    BOOST_CHECK(failure.reason == attempt_failure::refused);
+    BOOST_CHECK(failure.reason == client_result::refused);
     BOOST_TEST(sent() == "cancel");
     answer(say(status::cancelled));
     BOOST_TEST(machine.attempt_count() == 0U);
@@ -338,7 +338,7 @@ BOOST_AUTO_TEST_CASE(a_release_after_the_end_of_the_lease_is_lost)
     release(id);
     BOOST_TEST_REQUIRE(events.size() == 2U);
     BOOST_TEST(std::get<lost>(events[0]).attempt == id);
-    BOOST_TEST((std::get<released>(events[1]).result == release_result::lost));
+    BOOST_TEST((std::get<released>(events[1]).result == client_result::lost));
     answer(say(status::lost));
     BOOST_TEST(events.size() == 2U);
     BOOST_TEST(machine.attempt_count() == 0U);
@@ -377,7 +377,7 @@ BOOST_AUTO_TEST_CASE(a_token_is_not_accepted_twice)
     events.clear();
     want();
     answer(own(fence, 15s));
-    BOOST_TEST((only<failed>().reason == attempt_failure::fence_regressed));
+    BOOST_TEST((only<failed>().reason == client_result::fence_regressed));
 }
 
 // A client uses as many slots as it has attempts at the same time.

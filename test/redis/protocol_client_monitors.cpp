@@ -16,13 +16,12 @@
 namespace turnstile::test {
 namespace {
 
-using redis::detail::attempt_failure;
 using redis::detail::attempt_id;
+using redis::detail::client_result;
 using redis::detail::commit_request;
 using redis::detail::failed;
 using redis::detail::field_map;
 using redis::detail::granted;
-using redis::detail::release_result;
 using redis::detail::released;
 
 constexpr std::int64_t second_fence = driven_client::first_fence + 1;
@@ -44,7 +43,7 @@ struct section_client : monitor_client
     }
 
     /// The reason in the second of two events, which reports that the wait on the condition failed.
-    attempt_failure failure()
+    client_result failure()
     {
         BOOST_TEST_REQUIRE(events.size() == 2U);
         return std::get<failed>(events[1]).reason;
@@ -197,7 +196,7 @@ BOOST_AUTO_TEST_CASE(a_state_of_another_kind_is_a_failure)
     client.answer(client.queued(5, 4s));
     client.receive(client.grant(id, client.first_fence, 4s));
     client.answer(client.say(driven_client::status::wrong_type));
-    BOOST_TEST((client.only<failed>().reason == attempt_failure::wrong_type));
+    BOOST_TEST((client.only<failed>().reason == client_result::wrong_type));
     // The keys of the lock are in order. Without this command, it stays granted until the claim lease ends.
     BOOST_TEST_REQUIRE(client.sent() == "cancel");
     client.answer(client.say(driven_client::status::cancelled));
@@ -238,13 +237,13 @@ BOOST_AUTO_TEST_CASE(an_unreadable_state_is_an_error)
     section_client client;
     const attempt_id id = client.want();
     client.answer(client.with(client.own(client.first_fence, 4s), "1:n2:3"));
-    BOOST_TEST((client.only<failed>().reason == attempt_failure::refused));
+    BOOST_TEST((client.only<failed>().reason == client_result::refused));
     const attempt_id other = client.want();
     BOOST_TEST(other != id);
     client.answer(client.queued(5, 4s));
     client.receive(client.grant(other, second_fence, 4s));
     client.answer(client.with(client.own(second_fence, 15s), "x"));
-    BOOST_TEST((client.only<failed>().reason == attempt_failure::refused));
+    BOOST_TEST((client.only<failed>().reason == client_result::refused));
     // The server has granted the lock.
     BOOST_TEST(client.sent() == "cancel");
 }
@@ -286,7 +285,7 @@ BOOST_AUTO_TEST_CASE(a_lost_commit_has_written_nothing)
     section_client client;
     client.sleep_and_say(client.hold(), true, true);
     client.answer(client.say(driven_client::status::lost));
-    BOOST_TEST((client.failure() == attempt_failure::lost));
+    BOOST_TEST((client.failure() == client_result::lost));
 }
 
 BOOST_AUTO_TEST_CASE(the_outcome_of_a_commit_is_unknown_to_a_server_that_has_forgotten_it)
@@ -296,12 +295,12 @@ BOOST_AUTO_TEST_CASE(the_outcome_of_a_commit_is_unknown_to_a_server_that_has_for
         section_client client;
         client.sleep_and_say(client.hold(), notifications, !notifications);
         client.answer(client.say(driven_client::status::unknown));
-        BOOST_TEST((client.failure() == attempt_failure::unknown));
+        BOOST_TEST((client.failure() == client_result::unknown));
     }
     section_client quiet;
     quiet.sleep_and_say(quiet.hold(), false, false);
     quiet.answer(quiet.say(driven_client::status::unknown));
-    BOOST_TEST((quiet.failure() == attempt_failure::lost));
+    BOOST_TEST((quiet.failure() == client_result::lost));
 }
 
 BOOST_AUTO_TEST_CASE(the_outcome_of_a_commit_is_unknown_to_another_server)
@@ -312,8 +311,8 @@ BOOST_AUTO_TEST_CASE(the_outcome_of_a_commit_is_unknown_to_another_server)
     client.connect(2, "other");
     BOOST_TEST(client.sent() == "commit");
     client.answer(client.say(driven_client::status::lost));
-    BOOST_TEST((std::get<released>(client.events.at(0)).result == release_result::unknown));
-    BOOST_TEST((client.failure() == attempt_failure::unknown));
+    BOOST_TEST((std::get<released>(client.events.at(0)).result == client_result::unknown));
+    BOOST_TEST((client.failure() == client_result::unknown));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -232,7 +232,7 @@ BOOST_AUTO_TEST_CASE(a_nudge_that_finds_foreign_keys_ends_all_waits)
     answer(say(status::foreign));
     BOOST_TEST_REQUIRE(events.size() == 2U);
     for (const action& each : events)
-        BOOST_TEST((std::get<failed>(each).reason == attempt_failure::foreign_layout));
+        BOOST_TEST((std::get<failed>(each).reason == client_result::foreign_layout));
     BOOST_TEST(machine.attempt_count() == 0U);
     // The queue is empty.
     const attempt_id later = wait(7, 3s);
@@ -251,14 +251,14 @@ BOOST_AUTO_TEST_CASE(waiters_of_a_damaged_lock_fail_and_the_key_is_reported_once
     BOOST_TEST(text.find("the state at the key 't:{") == 0U, text);
     BOOST_TEST(text.find("attempt to perform arithmetic") != std::string::npos, text);
     for (std::size_t i = 1; i < 3; ++i)
-        BOOST_TEST((std::get<failed>(events[i]).reason == attempt_failure::damaged));
+        BOOST_TEST((std::get<failed>(events[i]).reason == client_result::damaged));
     events.clear();
     want();
     refuse("ERR user_script:9: bad argument #1 to 'match' (string expected, got boolean)");
-    BOOST_TEST((only<failed>().reason == attempt_failure::damaged));
+    BOOST_TEST((only<failed>().reason == client_result::damaged));
     want();
     refuse("WRONGTYPE Operation against a key holding the wrong kind of value");
-    BOOST_TEST((only<failed>().reason == attempt_failure::wrong_type));
+    BOOST_TEST((only<failed>().reason == client_result::wrong_type));
     // The error counts as an answer, so no attempt is left that repeats its command.
     BOOST_TEST(machine.attempt_count() == 0U);
 }
@@ -485,7 +485,7 @@ BOOST_AUTO_TEST_CASE(waiters_whose_nudge_the_server_refuses_fail)
     {
         const auto over = std::get<failed>(events[static_cast<std::size_t>(i)]);
         BOOST_TEST(over.attempt == (i == 0 ? first : second));
-        BOOST_TEST((over.reason == attempt_failure::refused));
+        BOOST_TEST((over.reason == client_result::refused));
         BOOST_TEST(over.text == "NOPERM no permission");
     }
     BOOST_TEST(sent() == "cancel cancel");
@@ -505,7 +505,7 @@ BOOST_AUTO_TEST_CASE(a_waiter_that_the_server_refuses_fails)
     refuse("NOPERM no permission");
     const auto over = only<failed>();
     BOOST_TEST(over.attempt == id);
-    BOOST_TEST((over.reason == attempt_failure::refused));
+    BOOST_TEST((over.reason == client_result::refused));
 }
 
 BOOST_AUTO_TEST_CASE(an_unsent_attempt_needs_no_resync)

@@ -304,7 +304,7 @@ BOOST_AUTO_TEST_CASE(waiters_of_a_refused_batch_resync_singly_in_their_order)
     BOOST_TEST(commands[0].arguments[2] == "abc#2.2");
     BOOST_TEST(commands[1].arguments[2] == "abc#2.1");
     refuse("NOPERM no permission");
-    BOOST_TEST((only<failed>().reason == attempt_failure::refused));
+    BOOST_TEST((only<failed>().reason == client_result::refused));
     answer(queued(7, 15s));
     BOOST_TEST(machine.phase_name(1) == "queued");
 }
@@ -431,7 +431,7 @@ BOOST_AUTO_TEST_CASE(a_release_is_repeated)
     BOOST_TEST(commands[0].arguments[1] == "abc#2.1");
     BOOST_TEST(commands[0].arguments[3] == slot);
     answer(say(status::released));
-    BOOST_TEST((only<released>().result == release_result::released));
+    BOOST_TEST((only<released>().result == client_result::ok));
 }
 
 BOOST_AUTO_TEST_CASE(the_outcome_of_a_release_is_unknown_to_another_server)
@@ -441,14 +441,14 @@ BOOST_AUTO_TEST_CASE(the_outcome_of_a_release_is_unknown_to_another_server)
     disconnect();
     connect(2, "another run");
     answer(say(status::lost));
-    BOOST_TEST((only<released>().result == release_result::unknown));
+    BOOST_TEST((only<released>().result == client_result::unknown));
 
     const attempt_id two = hold(fence + 1);
     release(two);
     disconnect();
     connect(3, "another run");
     answer(say(status::lost));
-    BOOST_TEST((only<released>().result == release_result::lost));
+    BOOST_TEST((only<released>().result == client_result::lost));
 }
 
 BOOST_AUTO_TEST_CASE(a_cancellation_is_repeated_with_all_ids)
@@ -533,10 +533,11 @@ BOOST_AUTO_TEST_CASE(the_outcome_of_a_repeated_call_that_is_refused_is_unknown)
     connect(2);
     machine.call(now, pool, call_kind::add, 1);
     pass(0us);
-    for (const auto expected : {status::unknown, status::cancelled, status::cancelled})
+    for (const auto expected :
+         {client_result::unknown, client_result::refused, client_result::refused})
     {
         refuse("NOPERM");
-        BOOST_CHECK(only<called>().status == expected);
+        BOOST_CHECK(only<called>().result == expected);
     }
 }
 
@@ -557,7 +558,8 @@ BOOST_AUTO_TEST_CASE(the_outcome_of_a_repeated_call_that_changed_nothing_is_unkn
                 connect(2);
             }
             answer(say(refusal));
-            BOOST_CHECK(only<called>().status == (is_repeated ? status::unknown : refusal));
+            BOOST_CHECK(only<called>().result ==
+                        (is_repeated ? client_result::unknown : result_of(refusal)));
         }
 }
 
@@ -571,10 +573,11 @@ BOOST_AUTO_TEST_CASE(the_outcome_of_a_call_that_fails_inside_its_script_is_unkno
     machine.call(now, pool, call_kind::read, 0);
     machine.notify(now, lock, "c", false);
     pass(0us);
-    for (const auto expected : {status::unknown, status::cancelled, status::unknown})
+    for (const auto expected :
+         {client_result::unknown, client_result::refused, client_result::unknown})
     {
         refuse("NOPERM no permission script: 12ab, on @user_script:9.");
-        BOOST_CHECK(only<called>().status == expected);
+        BOOST_CHECK(only<called>().result == expected);
     }
 }
 
@@ -599,7 +602,7 @@ BOOST_AUTO_TEST_CASE(the_outcome_of_a_repeated_take_that_is_refused_is_unknown)
         }
         refuse("NOPERM");
         BOOST_CHECK(only<failed>().reason ==
-                    (is_repeated ? attempt_failure::unknown : attempt_failure::refused));
+                    (is_repeated ? client_result::unknown : client_result::refused));
     }
 }
 

@@ -55,7 +55,7 @@ struct taking_client : connected_client
         connect(2);
         BOOST_TEST(sent() == "release");
         refuse("NOPERM no permission");
-        BOOST_TEST((only<released>().result == release_result::unknown));
+        BOOST_TEST((only<released>().result == client_result::unknown));
         BOOST_TEST(machine.attempt_count() == 0U);
     }
 };
@@ -114,7 +114,7 @@ BOOST_AUTO_TEST_CASE(a_cancelled_take_ends_if_its_grant_has_ended)
     BOOST_TEST(commands.empty());
     const auto event = only<failed>();
     BOOST_TEST(event.attempt == id);
-    BOOST_TEST((event.reason == attempt_failure::cancelled));
+    BOOST_TEST((event.reason == client_result::cancelled));
     BOOST_TEST(machine.attempt_count() == 0U);
 }
 
@@ -176,7 +176,7 @@ BOOST_AUTO_TEST_CASE(a_keep_for_good_whose_script_fails_inside_has_an_unknown_ou
     machine.set_outside(now, id, 1);
     release(id);
     refuse("NOPERM no permission script: abc, on @user_script:3.");
-    BOOST_TEST((only<released>().result == release_result::unknown));
+    BOOST_TEST((only<released>().result == client_result::unknown));
 }
 
 BOOST_AUTO_TEST_CASE(a_keep_for_good_that_is_refused_at_once_keeps_nothing)
@@ -185,7 +185,7 @@ BOOST_AUTO_TEST_CASE(a_keep_for_good_that_is_refused_at_once_keeps_nothing)
     machine.set_outside(now, id, 1);
     release(id);
     refuse("NOPERM no permission");
-    BOOST_TEST((only<released>().result == release_result::refused));
+    BOOST_TEST((only<released>().result == client_result::refused));
 }
 
 // --- the capacity -------------------------------------------------------------------------------
@@ -198,7 +198,7 @@ BOOST_AUTO_TEST_CASE(another_capacity_ends_an_attempt_with_both_numbers)
     answer.extra = "5";
     this->answer(answer);
     const auto event = only<failed>();
-    BOOST_TEST((event.reason == attempt_failure::capacity_mismatch));
+    BOOST_TEST((event.reason == client_result::capacity_mismatch));
     BOOST_TEST(event.text.find("capacity of 3, but the server has 5") != std::string::npos);
     BOOST_TEST(event.keys.find(":pool:lock") != std::string::npos);
     BOOST_TEST(machine.attempt_count() == 0U);
@@ -239,7 +239,7 @@ BOOST_AUTO_TEST_CASE(a_take_from_a_removed_semaphore_fails)
     answer(own(fence, 4s));
     BOOST_TEST(sent() == "release");
     answer(say(status::missing));
-    BOOST_TEST((only<failed>().reason == attempt_failure::missing));
+    BOOST_TEST((only<failed>().reason == client_result::missing));
     BOOST_TEST(machine.attempt_count() == 0U);
 }
 
@@ -247,7 +247,7 @@ BOOST_AUTO_TEST_CASE(a_waiter_for_more_than_the_capacity_fails_on_the_message)
 {
     const attempt_id id = wait(7);
     receive("impossible " + this->id(id) + " 0 " + std::to_string(server_now()));
-    BOOST_TEST((only<failed>().reason == attempt_failure::impossible));
+    BOOST_TEST((only<failed>().reason == client_result::impossible));
     BOOST_TEST(machine.attempt_count() == 0U);
 }
 
@@ -255,7 +255,7 @@ BOOST_AUTO_TEST_CASE(the_message_about_an_impossible_request_may_overtake_the_an
 {
     const attempt_id id = want();
     receive("impossible " + this->id(id) + " 0 " + std::to_string(server_now()));
-    BOOST_TEST((only<failed>().reason == attempt_failure::impossible));
+    BOOST_TEST((only<failed>().reason == client_result::impossible));
     answer(queued(7, 15s));
     BOOST_TEST(events.empty());
     BOOST_TEST(machine.attempt_count() == 0U);
@@ -273,7 +273,7 @@ BOOST_AUTO_TEST_CASE(creating_a_pool_is_repeated_under_one_name)
     connect(2);
     BOOST_TEST(commands.at(0).arguments == sent, boost::test_tools::per_element());
     answer(say(status::ok));
-    BOOST_TEST((only<called>().status == status::ok));
+    BOOST_TEST((only<called>().result == client_result::ok));
 }
 
 // One script ends a limited number of expired grants, and their units are available, too.
@@ -305,7 +305,7 @@ BOOST_AUTO_TEST_CASE(setting_the_capacity_is_repeated_under_one_name)
     connect(2);
     BOOST_TEST(commands.at(0).arguments == sent, boost::test_tools::per_element());
     answer(say(status::ok));
-    BOOST_TEST((only<called>().status == status::ok));
+    BOOST_TEST((only<called>().result == client_result::ok));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -17,8 +17,8 @@
 namespace turnstile::test {
 namespace {
 
-using redis::detail::attempt_failure;
 using redis::detail::attempt_id;
+using redis::detail::client_result;
 using redis::detail::failed;
 using redis::detail::granted;
 using redis::detail::proposal;
@@ -109,7 +109,7 @@ BOOST_AUTO_TEST_CASE(foreign_keys_fail_a_transaction)
     transacting_client client;
     client.transact();
     client.answer(client.say(status::wrong_type));
-    BOOST_TEST((client.only<failed>().reason == attempt_failure::wrong_type));
+    BOOST_TEST((client.only<failed>().reason == client_result::wrong_type));
 }
 
 BOOST_AUTO_TEST_CASE(the_time_of_a_transaction_is_a_low_estimate)
@@ -211,7 +211,7 @@ BOOST_AUTO_TEST_CASE(another_server_does_not_execute_a_repeated_transaction)
     client.send_again("other");
     BOOST_TEST(client.argument(client.since) == "0");
     client.answer(client.say(status::unknown));
-    BOOST_TEST((client.only<failed>().reason == attempt_failure::unknown));
+    BOOST_TEST((client.only<failed>().reason == client_result::unknown));
     BOOST_TEST(client.machine.attempt_count() == 0U);
     client.transact();
     BOOST_TEST(client.argument(client.slot) == "abc#0.1.1");
@@ -242,7 +242,7 @@ BOOST_AUTO_TEST_CASE(a_transiently_refused_transaction_is_retried)
     BOOST_TEST(client.argument(client.tries) == "0");
     client.refuse("OOM command not allowed when used memory > 'maxmemory'.");
     const auto why = client.only<failed>();
-    BOOST_TEST((why.reason == attempt_failure::refused));
+    BOOST_TEST((why.reason == client_result::refused));
     BOOST_TEST(why.text.starts_with("OOM"));
     BOOST_TEST(client.machine.attempt_count() == 0U);
 }
@@ -253,7 +253,7 @@ BOOST_AUTO_TEST_CASE(a_refusal_does_not_concern_earlier_copies)
     client.transact();
     client.send_again();
     client.refuse("OOM command not allowed when used memory > 'maxmemory'.");
-    BOOST_TEST((client.only<failed>().reason == attempt_failure::unknown));
+    BOOST_TEST((client.only<failed>().reason == client_result::unknown));
 }
 
 // --- cancellation -------------------------------------------------------------------------------
@@ -279,7 +279,7 @@ BOOST_AUTO_TEST_CASE(a_cancelled_transaction_in_flight_ends_with_its_answer)
 
     BOOST_TEST(!client.give_up(client.transact()));
     client.answer(client.with(client.own(second_fence, 4s), "1:n1:1"));
-    BOOST_TEST((client.only<failed>().reason == attempt_failure::cancelled));
+    BOOST_TEST((client.only<failed>().reason == client_result::cancelled));
     BOOST_TEST(client.sent() == "cancel");
     client.answer(client.say(status::cancelled));
     BOOST_TEST(client.machine.attempt_count() == 0U);
@@ -287,7 +287,7 @@ BOOST_AUTO_TEST_CASE(a_cancelled_transaction_in_flight_ends_with_its_answer)
     // The server remembers nothing in the slot.
     BOOST_TEST(client.argument(client.slot) == "abc#0.1.0");
     client.refuse("LOADING Redis is loading the dataset in memory");
-    BOOST_TEST((client.only<failed>().reason == attempt_failure::cancelled));
+    BOOST_TEST((client.only<failed>().reason == client_result::cancelled));
 }
 
 BOOST_AUTO_TEST_CASE(a_cancelled_transaction_does_not_wait_for_an_impossible_answer)
@@ -302,7 +302,7 @@ BOOST_AUTO_TEST_CASE(a_cancelled_transaction_does_not_wait_for_an_impossible_ans
         client.disconnect();
         if (!first)
             BOOST_TEST(!client.give_up(id));
-        BOOST_TEST((client.only<failed>().reason == attempt_failure::unknown));
+        BOOST_TEST((client.only<failed>().reason == client_result::unknown));
         client.connect(2);
         BOOST_TEST(client.sent() == "cancel");
         client.answer(client.say(status::cancelled));
@@ -359,7 +359,7 @@ BOOST_AUTO_TEST_CASE(the_outcome_is_unknown_to_a_server_without_memory)
     world.store = redis_store();
     world.reconnect("other");
     world.execute_all();
-    BOOST_TEST((world.only<failed>().reason == attempt_failure::unknown));
+    BOOST_TEST((world.only<failed>().reason == client_result::unknown));
     BOOST_TEST(world.store.key_count() == 0U);
 }
 
@@ -382,7 +382,7 @@ BOOST_AUTO_TEST_CASE(the_outcome_is_unknown_after_a_lease)
     world.pass(16s);
     world.reconnect();
     world.execute_all();
-    BOOST_TEST((world.only<failed>().reason == attempt_failure::unknown));
+    BOOST_TEST((world.only<failed>().reason == client_result::unknown));
     BOOST_TEST(world.number() == "0");
 }
 

@@ -15,7 +15,7 @@
 namespace turnstile::test {
 namespace {
 
-using redis::detail::attempt_failure;
+using redis::detail::client_result;
 using redis::detail::failed;
 using redis::detail::granted;
 using redis::detail::transacted;
@@ -188,7 +188,7 @@ BOOST_AUTO_TEST_CASE(a_waiting_transaction_whose_nudge_is_refused_has_an_unknown
     client.refuse("NOPERM no permission");
     const auto over = client.only<failed>();
     BOOST_TEST(over.attempt == client.attempt());
-    BOOST_TEST((over.reason == attempt_failure::unknown));
+    BOOST_TEST((over.reason == client_result::unknown));
     BOOST_TEST(over.text == "NOPERM no permission");
     BOOST_TEST(client.sent() == "cancel");
     client.refuse("NOPERM no permission");
@@ -296,7 +296,7 @@ BOOST_AUTO_TEST_CASE(cancelling_a_waiting_transaction_needs_an_answer)
         BOOST_TEST(!client.give_up(client.attempt()));
         client.answer(in_time ? client.say(status::cancelled) : client.done(done_fence));
         if (in_time)
-            BOOST_TEST((client.only<failed>().reason == attempt_failure::cancelled));
+            BOOST_TEST((client.only<failed>().reason == client_result::cancelled));
         else
             BOOST_TEST(client.only<transacted>().executed);
         BOOST_TEST(client.machine.attempt_count() == 0U);
@@ -328,7 +328,7 @@ BOOST_AUTO_TEST_CASE(a_transaction_cancelled_in_flight_is_cancelled_if_it_waits)
         BOOST_TEST(client.sent() == "cancel");
         BOOST_TEST(client.commands[0].arguments.size() == 8U);
         client.answer(client.say(status::cancelled));
-        BOOST_TEST((client.only<failed>().reason == attempt_failure::cancelled));
+        BOOST_TEST((client.only<failed>().reason == client_result::cancelled));
         BOOST_TEST(client.machine.attempt_count() == 0U);
     }
 }
@@ -346,7 +346,7 @@ BOOST_AUTO_TEST_CASE(a_cancelled_transaction_does_not_wait_for_an_impossible_ans
             client.disconnect();
         if (order == 1)
             client.refuse("LOADING Redis is loading the dataset in memory");
-        BOOST_TEST((client.only<failed>().reason == attempt_failure::unknown));
+        BOOST_TEST((client.only<failed>().reason == client_result::unknown));
         if (order == 1)
             client.pass(1s);
         else
@@ -526,7 +526,7 @@ BOOST_AUTO_TEST_CASE(an_error_leaves_the_outcome_unknown)
             client.give_up(client.attempt());
             client.answer(client.say(status::foreign));
         }
-        BOOST_TEST((client.only<failed>().reason == attempt_failure::unknown));
+        BOOST_TEST((client.only<failed>().reason == client_result::unknown));
         BOOST_TEST(client.machine.attempt_count() == 0U);
         client.transact();
         BOOST_TEST(client.argument(client.slot) == "abc#0.1.1");
@@ -543,7 +543,7 @@ BOOST_AUTO_TEST_CASE(an_error_inside_the_script_leaves_the_outcome_unknown)
                           ? "WRONGTYPE Operation against a key script: 12ab, on @user_script:9."
                           : "OOM command not allowed");
         BOOST_TEST((client.only<failed>().reason ==
-                    (in_the_middle ? attempt_failure::unknown : attempt_failure::refused)));
+                    (in_the_middle ? client_result::unknown : client_result::refused)));
         if (in_the_middle)
         {
             // The server may have granted the lock.
@@ -562,7 +562,7 @@ BOOST_AUTO_TEST_CASE(the_outcome_is_unknown_if_the_server_does_not_know_it)
     client.connect(2);
     client.answer(client.say(status::gone));
     client.answer(client.say(status::unknown));
-    BOOST_TEST((client.only<failed>().reason == attempt_failure::unknown));
+    BOOST_TEST((client.only<failed>().reason == client_result::unknown));
     BOOST_TEST(client.machine.attempt_count() == 0U);
 }
 
@@ -627,7 +627,7 @@ BOOST_AUTO_TEST_CASE(the_outcome_is_unknown_if_the_keys_are_foreign_by_then)
                 client.refuse("NOPERM no permission");
             else
                 client.answer(client.say(status::wrong_type));
-            BOOST_TEST((client.only<failed>().reason == attempt_failure::unknown));
+            BOOST_TEST((client.only<failed>().reason == client_result::unknown));
             BOOST_TEST(client.machine.attempt_count() == 0U);
         }
 }
@@ -638,7 +638,7 @@ BOOST_AUTO_TEST_CASE(the_outcome_is_unknown_if_a_nudge_finds_foreign_keys)
     client.pass(5s);
     BOOST_TEST(client.sent() == "nudge");
     client.answer(client.say(status::wrong_type));
-    BOOST_TEST((client.only<failed>().reason == attempt_failure::unknown));
+    BOOST_TEST((client.only<failed>().reason == client_result::unknown));
     BOOST_TEST(client.machine.attempt_count() == 0U);
 }
 

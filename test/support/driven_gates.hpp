@@ -125,9 +125,11 @@ public:
     /// The results since the last check: numbers of requests, and how each ended.
     std::string ended()
     {
-        static constexpr std::array<const char*, 10> names{
-            "open",    "closed",    "cancelled", "excess",  "empty",
-            "foreign", "wrongtype", "damaged",   "refused", "unknown"};
+        // In the order of client_result.
+        static constexpr std::array<const char*, 17> names{
+            "closed",  "open",     "exists",     "busy",   "cancelled", "lost",
+            "unknown", "refused",  "missing",    "no job", "foreign",   "wrongtype",
+            "damaged", "mismatch", "impossible", "excess", "empty"};
         std::string result;
         for (const auto& each : std::exchange(ends_, {}))
             result += (result.empty() ? "" : " ") + std::to_string(each.request) + ':' +

@@ -307,30 +307,30 @@ void exhaustive_world::on_failed(const exhaustive_state& at, process& who, const
     // An attempt that could not wait on the condition, because the lock was or may have been lost,
     // starts again.
     if (each != nullptr && each->on_condition && at.faults_left != options_.most_faults &&
-        (said.reason == attempt_failure::lost || said.reason == attempt_failure::unknown))
+        (said.reason == client_result::lost || said.reason == client_result::unknown))
     {
         --who.begun;
         return;
     }
-    if (said.reason == attempt_failure::fence_regressed ? !at.past.forgetful
-                                                        : said.reason != attempt_failure::busy)
+    if (said.reason == client_result::fence_regressed ? !at.past.forgetful
+                                                      : said.reason != client_result::busy)
         violate("an attempt failed: " + said.text);
 }
 
 void exhaustive_world::on_released(const exhaustive_state& at, const section& each,
                                    const released& said)
 {
-    if (said.result == release_result::refused)
+    if (said.result == client_result::refused)
         violate("a release was refused");
     if (each.forgotten)
         return;
     const bool really = each.given_back == each.fence;
-    if (said.result == release_result::released && !really)
+    if (said.result == client_result::ok && !really)
         violate("a release was confirmed although it never happened");
-    if (said.result == release_result::lost && really)
+    if (said.result == client_result::lost && really)
         violate("a release was denied although it is complete");
     const redis_store& store = at.server->store;
-    if (said.result == release_result::lost && each.expires > at.now &&
+    if (said.result == client_result::lost && each.expires > at.now &&
         number_of(store, keys_, "fence") == each.fence && !owner_of(store, keys_).empty())
         violate("a release was denied, and the lock not released");
 }

@@ -100,7 +100,7 @@ public:
     virtual void gone(std::size_t index, attempt_name who) = 0;
     /// @p late if the lease had expired.
     virtual void released(std::size_t index, std::int64_t fence,
-                          redis::detail::release_result result, bool late) = 0;
+                          redis::detail::client_result result, bool late) = 0;
     /// A holder writes to the register, at once or later.
     virtual void writes(std::size_t /*index*/, attempt_name /*who*/, std::int64_t /*fence*/,
                         time /*now*/, bool /*at_once*/)

@@ -396,16 +396,16 @@ void job_judge::believes(std::uint64_t id, std::uint64_t token, time until)
 }
 
 void job_judge::ended(std::uint64_t id, std::uint64_t token, const std::string& what,
-                      job_result result, bool server_was_replaced)
+                      client_result result, bool server_was_replaced)
 {
     const bool was_executed = ends_.contains({token, what});
-    if (result == job_result::ok && !was_executed)
+    if (result == client_result::ok && !was_executed)
         violate("the end of an attempt was confirmed that the server has not executed");
-    if (result == job_result::lost && was_executed && !has_forgotten_)
+    if (result == client_result::lost && was_executed && !has_forgotten_)
         violate("the end of an attempt was denied that the server has executed");
-    if (result == job_result::unknown && !server_was_replaced)
+    if (result == client_result::unknown && !server_was_replaced)
         violate("the end of an attempt is unknown although the server is the same");
-    if (result == job_result::ok && what == "finish" && ++accepted_[id] > 1 && !has_forgotten_)
+    if (result == client_result::ok && what == "finish" && ++accepted_[id] > 1 && !has_forgotten_)
         violate("two finishes of a job were accepted");
 }
 

@@ -86,7 +86,7 @@ public:
 
     /// A client has received the result of the end of an attempt.
     void ended(std::uint64_t id, std::uint64_t token, const std::string& what,
-               redis::detail::job_result result, bool server_was_replaced);
+               redis::detail::client_result result, bool server_was_replaced);
     /// A client has received the id of a job that it pushed.
     void pushed(const std::string& id, const std::string& payload,
                 const std::string& deduplication_id);

@@ -59,7 +59,7 @@ void job_world::act(std::size_t index, const job_granted& what)
     if (found == who.waiting.end())
         return judge_.violate("a worker that does not wait was granted a job");
     if (found->second.token != 0)
-        judge_.ended(found->second.job, found->second.token, "finish", job_result::ok, false);
+        judge_.ended(found->second.job, found->second.token, "finish", client_result::ok, false);
     found->second = {};
     who.tickets.erase('.' + std::to_string(what.request) + '/' + std::to_string(who.lease.count()));
     if (what.payload[0] == unreadable)
@@ -224,15 +224,15 @@ void job_world::act(std::size_t index, const job_answered& what)
         return judge_.ended(ended.job, ended.token, ended.how, what.result,
                             ended.run != who.known_run);
     // An operator does not leave the queue paused.
-    if (ended.how == "resume" && what.result == job_result::unknown)
+    if (ended.how == "resume" && what.result == client_result::unknown)
         return manage(index, ended.how);
     if (ended.op != job_operation::push)
         return;
     const std::string& name = ended.arguments[3];
-    if (what.result == job_result::ok)
+    if (what.result == client_result::ok)
         judge_.pushed(std::string(job_word(what.answer.at(0), 2)),
                       parse_job_record(ended.arguments[0])->first, name);
-    else if (what.result != job_result::unknown)
+    else if (what.result != client_result::unknown)
         judge_.violate("a push was refused: " + what.text);
     else if (!name.empty())
         push_again(index, ended.arguments);

@@ -12,9 +12,9 @@
 
 namespace turnstile::test {
 
+using redis::detail::client_result;
 using redis::detail::operation;
 using redis::detail::parse_waiter_id;
-using redis::detail::release_result;
 using redis::detail::script_answer;
 using redis::detail::waiter_id;
 
@@ -466,21 +466,21 @@ void pool_judge::gone(std::size_t index, attempt_name who)
     pools_[index].believers.erase(who);
 }
 
-void pool_judge::released(std::size_t index, std::int64_t fence, release_result result,
+void pool_judge::released(std::size_t index, std::int64_t fence, client_result result,
                           bool /*late*/)
 {
     pool& each = pools_[index];
     const auto found = each.grants.find(fence);
     const bool really = found != each.grants.end() && found->second.released;
-    if (result == release_result::released && !really)
+    if (result == client_result::ok && !really)
         violate("a release of " + std::to_string(fence) +
                 " was confirmed although it never happened");
     // After a deletion, a clock that was set back may give the same token to two grants. If only the results of
     // releases were deleted, the server gives wrong answers about these.
-    if (result == release_result::lost && really && !fences_excused(each) &&
+    if (result == client_result::lost && really && !fences_excused(each) &&
         each.forgot_at < found->second.since)
         violate("a release of " + std::to_string(fence) + " was denied although it is complete");
-    if (result == release_result::refused)
+    if (result == client_result::refused)
         violate("a release was refused");
 }
 

@@ -56,7 +56,7 @@ public:
                  std::int64_t fence, time now, time expires) override;
     void extended(std::size_t index, attempt_name who, time now, time expires) override;
     void gone(std::size_t index, attempt_name who) override;
-    void released(std::size_t index, std::int64_t fence, redis::detail::release_result result,
+    void released(std::size_t index, std::int64_t fence, redis::detail::client_result result,
                   bool late) override;
     void shrunk(std::size_t index, attempt_name who, std::int64_t units) override;
     void taken(std::size_t index, attempt_name who) override;

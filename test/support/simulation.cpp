@@ -217,28 +217,28 @@ void simulation_world::act(std::size_t index, const action& what)
         section& each = who.sections.at(over->attempt);
         log("client ", index, ": failed .", over->attempt, ' ', over->text);
         each.at = stage::ended;
-        if (over->reason == attempt_failure::cancelled)
+        if (over->reason == client_result::cancelled)
             denied_.insert(name(over->attempt));
-        if (over->reason == attempt_failure::cancelled && changed_.contains(name(over->attempt)) &&
+        if (over->reason == client_result::cancelled && changed_.contains(name(over->attempt)) &&
             !has_forgotten_)
             judge_->violate("an executed transaction could be cancelled by its client");
-        if (over->reason == attempt_failure::fence_regressed)
+        if (over->reason == client_result::fence_regressed)
         {
             if (calm_)
                 judge_->violate("a fence regressed though nothing happened");
         }
-        else if (over->reason == attempt_failure::impossible)
+        else if (over->reason == client_result::impossible)
         {
             if (each.wants.units != options_.pool_capacity + 1)
                 judge_->violate("what is possible was refused");
         }
         // The lock was lost before its holder could wait on the condition.
-        else if (over->reason != attempt_failure::busy &&
-                 !(over->reason == attempt_failure::lost && options_.conditions) &&
-                 !(over->reason == attempt_failure::cancelled &&
+        else if (over->reason != client_result::busy &&
+                 !(over->reason == client_result::lost && options_.conditions) &&
+                 !(over->reason == client_result::cancelled &&
                    (each.transacts || each.wants.takes)) &&
-                 !(over->reason == attempt_failure::unknown && options_.states && !calm_) &&
-                 !(over->reason == attempt_failure::missing &&
+                 !(over->reason == client_result::unknown && options_.states && !calm_) &&
+                 !(over->reason == client_result::missing &&
                    (options_.removals || (options_.directory && has_forgotten_))))
             judge_->violate("an attempt failed: " + over->text);
     }
@@ -261,7 +261,7 @@ void simulation_world::act(std::size_t index, const action& what)
             static_cast<int>(back->result));
         each.at = stage::ended;
         judge_->released(each.lock, each.fence, back->result, each.expires <= local(who));
-        if (!each.heir.empty() && back->result == release_result::released)
+        if (!each.heir.empty() && back->result == client_result::ok)
         {
             pool_judge_->issued(each.lock, each.heir);
             permits_.push_back({each.lock, each.heir, std::to_string(each.fence)});

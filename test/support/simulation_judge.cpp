@@ -11,9 +11,9 @@
 
 namespace turnstile::test {
 
+using redis::detail::client_result;
 using redis::detail::operation;
 using redis::detail::parse_waiter_id;
-using redis::detail::release_result;
 using redis::detail::waiter_id;
 
 namespace {
@@ -320,24 +320,24 @@ void simulation_judge::gone(std::size_t index, attempt_name who)
     locks_[index].believers.erase(who);
 }
 
-void simulation_judge::released(std::size_t index, std::int64_t fence, release_result result,
+void simulation_judge::released(std::size_t index, std::int64_t fence, client_result result,
                                 bool late)
 {
     lock& each = locks_[index];
     const auto found = each.grants.find(fence);
     const bool really = found != each.grants.end() && found->second.released;
-    if (result == release_result::released && !really)
+    if (result == client_result::ok && !really)
         violate("a release of " + std::to_string(fence) +
                 " was confirmed although it never happened");
-    if (result == release_result::refused)
+    if (result == client_result::refused)
         violate("a release was refused");
     // After a deletion, a clock that was set back may give the same token to two grants.
     if (fences_excused(each))
         return;
     // If only the results of releases were deleted, the server gives wrong answers about these.
-    if (result == release_result::lost && really && each.forgot_at < found->second.since)
+    if (result == client_result::lost && really && each.forgot_at < found->second.since)
         violate("a release of " + std::to_string(fence) + " was denied although it is complete");
-    if (result == release_result::lost && !late && each.fence == fence && !each.owner.empty())
+    if (result == client_result::lost && !late && each.fence == fence && !each.owner.empty())
         violate("a release of " + std::to_string(fence) + " was denied, and the lock not released");
 }
 

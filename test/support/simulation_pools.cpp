@@ -133,7 +133,6 @@ void simulation_world::call(std::size_t index, std::size_t pool, call_kind what,
 
 void simulation_world::on_called(std::size_t index, const called& what)
 {
-    using status = script_answer::status_code;
     client& who = clients_[index];
     log("client ", index, ": call ", what.call, " is answered, ", what.available,
         " units are available ", what.text);
@@ -143,10 +142,10 @@ void simulation_world::on_called(std::size_t index, const called& what)
     const call_kind asked = found->second.second;
     who.calls.erase(found);
     // The refusal of a repeated call has an unknown outcome.
-    const bool expected = what.status == status::ok ||
-                          (asked != call_kind::read && what.status == status::unknown) ||
-                          (asked == call_kind::add && what.status == status::excess) ||
-                          (asked == call_kind::create && what.status == status::exists);
+    const bool expected = what.result == client_result::ok ||
+                          (asked != call_kind::read && what.result == client_result::unknown) ||
+                          (asked == call_kind::add && what.result == client_result::excess) ||
+                          (asked == call_kind::create && what.result == client_result::exists);
     if (!expected)
         judge_->violate("a call failed: " + what.text);
 }

@@ -157,10 +157,10 @@ void simulation_world::on_transacted(std::size_t index, const transacted& what)
 }
 
 /// Records the result of a critical section that its client received.
-void simulation_world::note_end(std::size_t index, attempt_id id, release_result result)
+void simulation_world::note_end(std::size_t index, attempt_id id, client_result result)
 {
     client& who = clients_[index];
-    if (result == release_result::lost && changed_.contains({who.nonce, id}) && !has_forgotten_)
+    if (result == client_result::lost && changed_.contains({who.nonce, id}) && !has_forgotten_)
         judge_->violate("a section counts although its client received that it does not");
     for (auto& [number, each] : who.contributions)
         if (each.freed_by == id)

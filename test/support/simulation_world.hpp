@@ -221,7 +221,7 @@ private:
     void on_kept(std::size_t index, const redis::detail::contribution_renewed& what);
     void on_transacted(std::size_t index, const redis::detail::transacted& what);
     void note_end(std::size_t index, redis::detail::attempt_id id,
-                  redis::detail::release_result result);
+                  redis::detail::client_result result);
     void end_contributions();
     void check_states();
     [[nodiscard]] state_before look_at_state(std::size_t lock) const;

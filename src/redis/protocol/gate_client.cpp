@@ -15,11 +15,6 @@ namespace {
 
 constexpr std::string_view message_word = "open ";
 
-bool is_unusable(gate_result result) noexcept
-{
-    return result == gate_result::foreign_layout || result == gate_result::wrong_type;
-}
-
 /// The options in the format of the scripts; durations in milliseconds.
 word_list words_of(const gate_options& options)
 {
@@ -108,7 +103,7 @@ bool gate_client::drop(gate_request_id id)
     if (found == requests_.end() || found->second.sent)
         return false;
     found->second.awaited = false;
-    end(id, gate_result::cancelled);
+    end(id, client_result::cancelled);
     return true;
 }
 
@@ -125,7 +120,7 @@ void gate_client::abandon(local_time now, gate_request_id id)
     // The server knows no waiters, only connections. Any other request may already have had its effect.
     const bool calls = it.current == phase::calling && it.what != gate_call::read;
     if (!calls || it.what == gate_call::meet)
-        end(id, gate_result::cancelled);
+        end(id, client_result::cancelled);
 }
 
 /// Withdraws an arrival at a barrier.
@@ -141,28 +136,28 @@ void gate_client::withdraw(request& it)
 void gate_client::end_cancelled(request& it)
 {
     if (std::exchange(it.awaited, false))
-        actions_.emplace_back(gate_ended{it.id, gate_result::cancelled, {}});
+        actions_.emplace_back(gate_ended{it.id, client_result::cancelled, {}});
 }
 
 /// Ends waits. Each leaves the set, and the last one may remove the gate.
-void gate_client::end_all(const std::set<gate_request_id>& waiters, gate_result result)
+void gate_client::end_all(const std::set<gate_request_id>& waiters, client_result result)
 {
     for (const gate_request_id id : std::set(waiters))
         end(id, result);
 }
 
-void gate_client::end(gate_request_id id, gate_result result, std::string_view text)
+void gate_client::end(gate_request_id id, client_result result, std::string_view text)
 {
     const auto found = requests_.find(id);
     request& it = found->second;
     timers_.set(timer::request, id, it.due, never);
-    if (result == gate_result::refused && text != not_understood && is_damage(text))
-        result = gate_result::damaged;
+    if (result == client_result::refused && text != not_understood && is_damage(text))
+        result = client_result::damaged;
     const auto gate = gates_.find(it.gate);
-    const bool is_about_keys = is_unusable(result) || !text.empty();
     if (it.awaited)
-        actions_.emplace_back(gate_ended{id, result, std::string(text),
-                                         is_about_keys ? gate->second.options.keys[0] : ""});
+        actions_.emplace_back(
+            gate_ended{id, result, std::string(text),
+                       is_about_keys(result, text) ? gate->second.options.keys[0] : ""});
     gate->second.asking.erase(id);
     gate->second.waiting.erase(id);
     gate->second.callers.erase(id);
@@ -277,23 +272,14 @@ void gate_client::disconnected(local_time now)
 
 std::optional<gate_client::gate_answer> gate_client::parse(std::string_view text) noexcept
 {
-    constexpr std::array<std::pair<std::string_view, gate_result>, 7> names{
-        {{"open", gate_result::open},
-         {"closed", gate_result::closed},
-         {"withdrawn", gate_result::cancelled},
-         {"excess", gate_result::excess},
-         {"empty", gate_result::empty},
-         {"foreign", gate_result::foreign_layout},
-         {"wrongtype", gate_result::wrong_type}}};
     const std::size_t space = std::min(text.find(' '), text.size());
-    const auto* const name = std::ranges::find(names, text.substr(0, space),
-                                               &std::pair<std::string_view, gate_result>::first);
-    gate_answer result;
-    if (name == names.end())
+    const auto word = result_of(text.substr(0, space));
+    if (!word)
         return std::nullopt;
-    result.result = name->second;
+    gate_answer result;
+    result.result = *word;
     // For unusable keys, there is no generation.
-    if (!is_unusable(result.result) &&
+    if (!is_about_keys(*word, {}) &&
         (space == text.size() || !parse_number(text.substr(space + 1), result.generation)))
         return std::nullopt;
     return result;
@@ -339,12 +325,12 @@ void gate_client::on_ask(gate_id id, const gate_answer& answer)
     gate_state& gate = found->second;
     const std::vector<gate_request_id> asked = take_asked(gate);
     // After close_gate(), the end of the last request removes the gate.
-    if (answer.result != gate_result::closed)
+    if (answer.result != client_result::ok)
         end_all(gate.waiting, answer.result);
     else
         note_generation(gate, answer.generation);
     for (const gate_request_id waiter : asked)
-        if (answer.result != gate_result::closed)
+        if (answer.result != client_result::ok)
             end(waiter, answer.result);
         else
             wait_on(requests_.at(waiter), gate.seen);
@@ -362,7 +348,7 @@ void gate_client::on_ask(gate_id id, const gate_answer& answer)
 void gate_client::note_generation(gate_state& gate, std::int64_t generation)
 {
     if (std::exchange(gate.generation, generation) < generation)
-        end_all(gate.waiting, gate_result::open);
+        end_all(gate.waiting, client_result::open);
 }
 
 /// Lets a request wait, unless a message has reported a later generation than the answer.
@@ -370,7 +356,7 @@ void gate_client::wait_on(request& it, std::int64_t seen)
 {
     gate_state& gate = gates_.at(it.gate);
     if (seen > gate.generation)
-        return end(it.id, gate_result::open);
+        return end(it.id, client_result::open);
     it.current = phase::waiting;
     gate.asking.erase(it.id);
     gate.callers.erase(it.id);
@@ -382,7 +368,7 @@ void gate_client::on_call(request& it, const gate_answer& answer, local_time sen
     gate_state& gate = gates_.at(it.gate);
     gate.calls.end(it.call);
     const bool waits = it.what == gate_call::arrive_and_wait && it.awaited;
-    if (answer.result != gate_result::closed || !waits)
+    if (answer.result != client_result::ok || !waits)
         return end(it.id, answer.result);
     if (gate.due == never && gate.asked == 0)
         timers_.set(timer::gate, it.gate, gate.due, sent + gate.options.lease);
@@ -393,10 +379,10 @@ void gate_client::on_call(request& it, const gate_answer& answer, local_time sen
 void gate_client::on_meet(request& it, const gate_answer& answer, local_time sent)
 {
     const gate_options& options = gates_.at(it.gate).options;
-    if (answer.result != gate_result::closed)
+    if (answer.result != client_result::ok)
     {
         // During a withdrawal, only the answer to the withdrawal counts, unless the round is complete.
-        if (it.current == phase::withdrawing && answer.result != gate_result::open)
+        if (it.current == phase::withdrawing && answer.result != client_result::open)
             return;
         gates_.at(it.gate).calls.end(it.call);
         return end(it.id, answer.result);
@@ -407,7 +393,7 @@ void gate_client::on_meet(request& it, const gate_answer& answer, local_time sen
     if (it.seen > answer.generation)
     {
         gates_.at(it.gate).calls.end(it.call);
-        return end(it.id, gate_result::open);
+        return end(it.id, client_result::open);
     }
     it.generation = answer.generation;
     // The server's clock may be faster than this one.
@@ -418,18 +404,18 @@ void gate_client::on_meet(request& it, const gate_answer& answer, local_time sen
 
 void gate_client::on_withdraw(request& it, const gate_answer& answer)
 {
-    if (answer.result == gate_result::open)
+    if (answer.result == client_result::open)
         gates_.at(it.gate).calls.end(it.call);
     end(it.id, answer.result);
 }
 
 /// The result of a request that the server refuses permanently.
-gate_result gate_client::refusal_of(const request& it, std::string_view text)
+client_result gate_client::refusal_of(const request& it, std::string_view text)
 {
     const bool has_effect = it.what != gate_call::read && it.what != gate_call::wait;
     const bool may_be_done =
         it.call.repeated || it.current == phase::waiting || has_failed_inside(text);
-    return has_effect && may_be_done ? gate_result::unknown : gate_result::refused;
+    return has_effect && may_be_done ? client_result::unknown : client_result::refused;
 }
 
 void gate_client::refused(local_time now, std::uint64_t number, std::string_view text)
@@ -494,7 +480,7 @@ void gate_client::heard(gate_state& gate, std::int64_t generation)
     gate.seen = std::max(gate.seen, generation);
     const std::set callers = gate.callers;
     if (generation > gate.generation)
-        end_all(gate.waiting, gate_result::open);
+        end_all(gate.waiting, client_result::open);
     for (const gate_request_id id : callers)
     {
         request& it = requests_.at(id);
@@ -507,7 +493,7 @@ void gate_client::heard(gate_state& gate, std::int64_t generation)
             // A repetition of the arrival may be in flight, and arrive late.
             if (it.awaited_answer == 0)
                 gates_.at(it.gate).calls.end(it.call);
-            end(id, gate_result::open);
+            end(id, client_result::open);
         }
         else
             // The arrival may have expired before the round was complete; the server knows.

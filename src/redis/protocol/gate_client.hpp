@@ -17,6 +17,7 @@
 #include <variant>
 #include <vector>
 
+#include "redis/protocol/client_result.hpp"
 #include "redis/protocol/clock_bound.hpp"
 #include "redis/protocol/named_call.hpp"
 #include "redis/protocol/names.hpp"
@@ -67,35 +68,11 @@ struct gate_command
     word_list arguments;
 };
 
-/// The result of a request.
-enum class gate_result
-{
-    /// The gate is open, or was at some time since the request began.
-    open,
-    /// The change or the read is done, and the gate is not open.
-    closed,
-    cancelled,
-    /// More arrivals than were missing; nothing has changed.
-    excess,
-    /// All participants of the barrier have dropped out.
-    empty,
-    /// Another version has written the keys, in another layout.
-    foreign_layout,
-    /// The keys contain values of another type.
-    wrong_type,
-    /// The state cannot be read.
-    damaged,
-    /// The server refused to run the script.
-    refused,
-    /// The same, but the server may have executed an earlier command.
-    unknown,
-};
-
 /// A request has ended.
 struct gate_ended
 {
     gate_request_id request;
-    gate_result result;
+    client_result result;
     std::string text;
     /// The affected key, if the server or its data caused the result.
     std::string key{};
@@ -257,7 +234,7 @@ private:
 
     struct gate_answer
     {
-        gate_result result = gate_result::refused;
+        client_result result = client_result::refused;
         std::int64_t generation = 0;
     };
 
@@ -282,9 +259,9 @@ private:
 
     void withdraw(request& it);
     void end_cancelled(request& it);
-    [[nodiscard]] static gate_result refusal_of(const request& it, std::string_view text);
-    void end_all(const std::set<gate_request_id>& waiters, gate_result result);
-    void end(gate_request_id id, gate_result result, std::string_view text = {});
+    [[nodiscard]] static client_result refusal_of(const request& it, std::string_view text);
+    void end_all(const std::set<gate_request_id>& waiters, client_result result);
+    void end(gate_request_id id, client_result result, std::string_view text = {});
     void advance(local_time now);
 
     std::uint64_t nonce_;

@@ -217,7 +217,7 @@ void job_client::lose(job_attempt_id id)
     actions_.emplace_back(job_lost{id});
 }
 
-void job_client::end_request(job_request_id id, job_result result, std::string_view text)
+void job_client::end_request(job_request_id id, client_result result, std::string_view text)
 {
     const auto found = requests_.find(id);
     if (found == requests_.end())
@@ -279,7 +279,7 @@ void job_client::grant(job_request_id id, std::string text, server_time now, ser
     {
         if (!cancelled)
             actions_.emplace_back(
-                job_refused{id, job_result::damaged, std::string(record.substr(0, 32))});
+                job_refused{id, client_result::damaged, std::string(record.substr(0, 32))});
         return return_uncounted(queue_id, std::move(text));
     }
     const job_attempt_id attempt_id = ++last_;

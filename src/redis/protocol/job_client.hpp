@@ -21,6 +21,7 @@
 #include <variant>
 #include <vector>
 
+#include "redis/protocol/client_result.hpp"
 #include "redis/protocol/clock_bound.hpp"
 #include "redis/protocol/timer_queue.hpp"
 #include "redis/protocol/unanswered_list.hpp"
@@ -68,24 +69,6 @@ struct job_command
     std::vector<std::string> arguments;
 };
 
-/// The result of a request or a call.
-enum class job_result
-{
-    ok,
-    /// The attempt no longer counted.
-    lost,
-    /// The server may or may not have executed the command.
-    unknown,
-    /// There is no such dead letter.
-    missing,
-    foreign_layout,
-    wrong_type,
-    /// The keys cannot be read.
-    damaged,
-    /// The server refused to run the script.
-    refused,
-};
-
 /// A worker was granted a job.
 struct job_granted
 {
@@ -104,7 +87,7 @@ struct job_granted
 struct job_refused
 {
     job_request_id request = 0;
-    job_result result = job_result::ok;
+    client_result result = client_result::ok;
     std::string text;
 };
 
@@ -112,7 +95,7 @@ struct job_refused
 struct job_answered
 {
     job_call_id call = 0;
-    job_result result = job_result::ok;
+    client_result result = client_result::ok;
     std::string text;
     std::vector<std::string> answer;
 };
@@ -350,15 +333,15 @@ private:
     std::optional<unanswered_command> take_unanswered(std::uint64_t number);
     void on_next(std::uint64_t command, const unanswered_command& sent,
                  const std::vector<std::string>& answer);
-    [[nodiscard]] static bool may_be_done(const std::optional<ending>& what,
-                                          std::string_view error);
+    [[nodiscard]] static client_result refusal(const std::optional<ending>& what,
+                                               std::string_view error);
     void request_refused(job_request_id id, std::string_view text);
     void renewal_refused(job_queue_id id, std::string_view text);
-    void end_waiting(job_queue_id id, job_result result, std::string_view text = {});
+    void end_waiting(job_queue_id id, client_result result, std::string_view text = {});
     void on_renewal(const unanswered_command& sent, const std::vector<std::string>& answer);
     void on_resync(const unanswered_command& sent, const std::vector<std::string>& answer);
     void on_grant(job_queue_id queue_id, server_time shown, std::string_view text);
-    void end_request(job_request_id id, job_result result, std::string_view text = {});
+    void end_request(job_request_id id, client_result result, std::string_view text = {});
     void grant(job_request_id id, std::string text, server_time now, server_time end,
                std::string_view record);
     void return_uncounted(job_queue_id queue, std::string text);

@@ -15,35 +15,23 @@ namespace turnstile::redis::detail {
 
 namespace {
 
-job_result result_of(std::string_view status) noexcept
+/// The result of a command whose answer begins with this word.
+client_result job_result_of(std::string_view status) noexcept
 {
-    if (status == "lost")
-        return job_result::lost;
-    if (status == "unknown")
-        return job_result::unknown;
     if (status == "missing")
-        return job_result::missing;
-    if (status == "foreign")
-        return job_result::foreign_layout;
-    return job_result::ok;
-}
-
-/// @p may_be_done: whether the server may have executed the command before.
-job_result refusal_of(std::string_view error, bool may_be_done) noexcept
-{
-    if (may_be_done)
-        return job_result::unknown;
-    if (error.starts_with("WRONGTYPE"))
-        return job_result::wrong_type;
-    return is_damage(error) ? job_result::damaged : job_result::refused;
+        return client_result::unknown_job;
+    return result_of(status).value_or(client_result::ok);
 }
 
 }  // namespace
 
-/// Whether the server may have ended the attempt although it reports this error.
-bool job_client::may_be_done(const std::optional<ending>& what, std::string_view error)
+/// The result of a refused command, which may be the end of an attempt. The server may have ended the attempt although it
+/// reports an error.
+client_result job_client::refusal(const std::optional<ending>& what, std::string_view error)
 {
-    return what && (what->repeated != repetition::first || has_failed_inside(error));
+    const bool may_be_done =
+        what && (what->repeated != repetition::first || has_failed_inside(error));
+    return may_be_done ? client_result::unknown : refusal_of(error);
 }
 
 /// Removes a command that was answered or refused; nothing if its answer is not outstanding.
@@ -100,7 +88,7 @@ void job_client::answered(local_time now, std::uint64_t number,
         return;
     if (call->second.awaited)
         actions_.emplace_back(
-            job_answered{call->first, result_of(job_word(answer[0], 0)), {}, answer});
+            job_answered{call->first, job_result_of(job_word(answer[0], 0)), {}, answer});
     erase(calls_, call);
 }
 
@@ -131,8 +119,11 @@ void job_client::on_next(std::uint64_t command, const unanswered_command& sent,
         return each.cancelled ? erase(requests_, found) : send_next(sent.subject);
     }
     if (status != "parked")
-        return end_request(sent.subject, result_of(status) == job_result::ok ? job_result::damaged
-                                                                             : result_of(status));
+    {
+        const client_result result = job_result_of(status);
+        return end_request(sent.subject,
+                           result == client_result::ok ? client_result::damaged : result);
+    }
     each.waits = true;
     each.ends.reset();
     each.ticket = job_word(answer[0], 3);
@@ -156,7 +147,7 @@ void job_client::on_renewal(const unanswered_command& sent, const std::vector<st
     else
         queue.forget_ask();
     forget_if_unused(sent.queue);
-    if (const job_result result = result_of(job_word(answer[0], 0)); result != job_result::ok)
+    if (const auto result = job_result_of(job_word(answer[0], 0)); result != client_result::ok)
         return end_waiting(sent.queue, result);
     const local_time expires = expiry(queue, now + queue.options.lease.count() * 1000);
     for (std::size_t i = 0; i < sent.others.size() && i + 1 < answer.size(); ++i)
@@ -262,21 +253,21 @@ void job_client::refused(local_time now, std::uint64_t number, std::string_view 
     const auto call = calls_.find(sent->subject);
     if (call == calls_.end())
         return;
-    const job_result result = refusal_of(text, may_be_done(call->second.ends, text));
     if (call->second.awaited)
-        actions_.emplace_back(job_answered{call->first, result, std::string(text), {}});
+        actions_.emplace_back(
+            job_answered{call->first, refusal(call->second.ends, text), std::string(text), {}});
     erase(calls_, call);
 }
 
 void job_client::request_refused(job_request_id id, std::string_view text)
 {
     if (const auto found = requests_.find(id); found != requests_.end())
-        end_request(id, refusal_of(text, may_be_done(found->second.ends, text)), text);
+        end_request(id, refusal(found->second.ends, text), text);
 }
 
 /// Ends the waiting requests, which rely on renewals for what is due, because the server would refuse each later renewal
 /// as well.
-void job_client::end_waiting(job_queue_id id, job_result result, std::string_view text)
+void job_client::end_waiting(job_queue_id id, client_result result, std::string_view text)
 {
     for (auto next = requests_.begin(); next != requests_.end();)
     {
@@ -294,7 +285,7 @@ void job_client::renewal_refused(job_queue_id id, std::string_view text)
     queue.forget_renewal();
     const bool is_temporary = is_transient(text);
     if (!is_temporary)
-        end_waiting(id, refusal_of(text, false), text);
+        end_waiting(id, refusal_of(text), text);
     if (!is_temporary && queue.attempts.empty())
     {
         queue.forget_ask();

@@ -79,7 +79,7 @@ void job_client::disconnected(local_time now)
         if (!each->second.sent || each->second.is_harmless)
             continue;
         if (each->second.awaited)
-            actions_.emplace_back(job_answered{each->first, job_result::unknown, {}, {}});
+            actions_.emplace_back(job_answered{each->first, client_result::unknown, {}, {}});
         erase(calls_, each);
     }
 }

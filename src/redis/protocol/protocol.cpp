@@ -69,6 +69,12 @@ std::optional<script_answer> parse_answer(std::string_view text)
     return result;
 }
 
+client_result result_of(script_answer::status_code status) noexcept
+{
+    return result_of(status_names[static_cast<std::size_t>(status)])
+        .value_or(client_result::refused);
+}
+
 std::int64_t script_answer::extra_number() const noexcept
 {
     std::int64_t result = 0;

@@ -14,6 +14,7 @@
 #include <string_view>
 #include <vector>
 
+#include "redis/protocol/client_result.hpp"
 #include "redis/protocol/clock_bound.hpp"
 #include "redis/protocol/names.hpp"
 #include "redis/protocol/word_list.hpp"
@@ -173,6 +174,9 @@ struct script_answer
     /// The number at the start of the extra text; 0 if there is none.
     [[nodiscard]] std::int64_t extra_number() const noexcept;
 };
+
+/// The result that a status means; `refused` if it means none.
+[[nodiscard]] client_result result_of(script_answer::status_code status) noexcept;
 
 /// Parses a script's reply about one lock. Returns nothing if the text cannot be parsed.
 [[nodiscard]] std::optional<script_answer> parse_answer(std::string_view text);

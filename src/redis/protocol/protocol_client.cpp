@@ -141,19 +141,16 @@ void protocol_client::end_use(lock_id id)
         erase_lock(lock);
 }
 
-void protocol_client::end_with(attempt& it, attempt_failure reason, std::string_view text)
+void protocol_client::end_with(attempt& it, client_result reason, std::string_view text)
 {
     report_failure(it, reason, text);
     end_attempt(it.id);
 }
 
-void protocol_client::report_failure(const attempt& it, attempt_failure reason,
-                                     std::string_view text)
+void protocol_client::report_failure(const attempt& it, client_result reason, std::string_view text)
 {
-    const bool is_about_keys = !text.empty() || reason == attempt_failure::wrong_type ||
-                               reason == attempt_failure::foreign_layout;
     actions_.emplace_back(failed{it.bearer, reason, std::string(text),
-                                 is_about_keys ? keys_of(it.lock) : std::string()});
+                                 is_about_keys(reason, text) ? keys_of(it.lock) : std::string()});
 }
 
 /// Finds an attempt by the number that its caller knows.
@@ -186,7 +183,7 @@ bool protocol_client::cancel(local_time now, attempt_id id)
         if (is_transacting(it))
             it.transaction.unwanted = true;
         else
-            abandon_transaction(it, attempt_failure::unknown);
+            abandon_transaction(it, client_result::unknown);
         return false;
     }
     const bool may_be_done = waits_as_transaction(it);
@@ -208,7 +205,7 @@ bool protocol_client::cancel(local_time now, attempt_id id)
 }
 
 /// Reports a failure of an attempt that the server may know, and lets the server forget it.
-void protocol_client::fail_and_withdraw(attempt& it, attempt_failure reason, std::string_view text)
+void protocol_client::fail_and_withdraw(attempt& it, client_result reason, std::string_view text)
 {
     report_failure(it, reason, text);
     it.ending.has_failed = true;
@@ -232,8 +229,8 @@ attempt_id protocol_client::release(local_time now, attempt_id id, commit_reques
     if (it.current != phase::held)
     {
         // The lease has ended just now; `lost` is among the actions already.
-        actions_.emplace_back(released{id, release_result::lost, {}});
-        end_commit_of_contributions(what, release_result::lost);
+        actions_.emplace_back(released{id, client_result::lost, {}});
+        end_commit_of_contributions(what, client_result::lost);
         return 0;
     }
     const bool needs_commit = !what.condition.empty() || what.changes_anything();

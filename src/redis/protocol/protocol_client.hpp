@@ -224,16 +224,16 @@ private:
     void end_attempt(attempt_id id);
     void end_use(lock_id id);
     void erase_lock(std::map<lock_id, lock_state>::iterator lock);
-    void end_with(attempt& it, attempt_failure reason, std::string_view text = {});
-    void report_failure(const attempt& it, attempt_failure reason, std::string_view text);
-    void fail_and_withdraw(attempt& it, attempt_failure reason, std::string_view text);
+    void end_with(attempt& it, client_result reason, std::string_view text = {});
+    void report_failure(const attempt& it, client_result reason, std::string_view text);
+    void fail_and_withdraw(attempt& it, client_result reason, std::string_view text);
     void withdraw(attempt& it);
     void proceed(attempt& it);
     void dequeue(attempt& it);
     void enqueue(attempt& it, const script_answer& answer, bool on_condition = false);
-    void begin_wait_of(attempt_id follower, const script_answer& answer, attempt_failure reason,
+    void begin_wait_of(attempt_id follower, const script_answer& answer, client_result reason,
                        std::uint64_t server);
-    void fail_follower(attempt_id follower, attempt_failure reason, std::string_view text = {});
+    void fail_follower(attempt_id follower, client_result reason, std::string_view text = {});
     void withdraw_follower(attempt_id follower, std::string_view text);
 
     // Cohorts.
@@ -262,7 +262,7 @@ private:
     [[nodiscard]] local_time expiry(const lock_state& lock, const grant_report& given) const;
 
     // Answers.
-    [[nodiscard]] static std::optional<attempt_failure> unusable(status what) noexcept;
+    [[nodiscard]] static std::optional<client_result> unusable(status what) noexcept;
     [[nodiscard]] static std::string mismatch_text(const lease_options& options,
                                                    std::int64_t actual);
     static void note_answer(lock_state& lock, const unanswered_command& sent,
@@ -278,7 +278,7 @@ private:
     void decline(attempt& it);
     void note_unexecuted(attempt& it, const script_answer& answer);
     void conclude(attempt& it, bool executed, std::int64_t fence);
-    void abandon_transaction(attempt& it, attempt_failure reason);
+    void abandon_transaction(attempt& it, client_result reason);
     [[nodiscard]] bool is_about(const message& what, const attempt& it) const;
     [[nodiscard]] bool waits_as_transaction(const attempt& it) const;
     [[nodiscard]] bool is_transacting(const attempt& it) const;
@@ -303,7 +303,7 @@ private:
     void resync_waiters(lock_id id);
 
     // Contributions.
-    void end_commit_of_contributions(const commit_request& what, release_result result);
+    void end_commit_of_contributions(const commit_request& what, client_result result);
     void set_contribution_expiry(contribution_id id, local_time expires, local_time span);
     void end_contribution(contribution_id id);
     void lose_contribution(contribution_id id);

@@ -14,6 +14,7 @@
 #include <variant>
 #include <vector>
 
+#include "redis/protocol/client_result.hpp"
 #include "redis/protocol/clock_bound.hpp"
 #include "redis/protocol/protocol.hpp"
 
@@ -97,49 +98,6 @@ struct commit_request
     }
 };
 
-/// Whether a released lock was held until its release.
-enum class release_result
-{
-    released,
-    /// The lease had ended before the release.
-    lost,
-    /// The result is not known: the server has lost its memory or cannot be reached.
-    unknown,
-    /// The server refused to run the script.
-    refused,
-    /// The object was removed.
-    missing,
-};
-
-/// Why an attempt failed.
-enum class attempt_failure
-{
-    /// The attempt does not wait, and the lock is not available.
-    busy,
-    /// The keys of the lock have the layout of another version.
-    foreign_layout,
-    /// The keys of the lock contain something else.
-    wrong_type,
-    /// The state of the lock cannot be parsed.
-    damaged,
-    /// The requested units exceed the capacity of the pool.
-    impossible,
-    /// The directory does not contain the pool. It may have been removed.
-    missing,
-    /// The capacity of the pool differs from the one that it was opened with.
-    capacity_mismatch,
-    /// The server granted the lock with a fencing token that is not above one seen before.
-    fence_regressed,
-    /// The lock was lost before the attempt could release it and wait on a condition.
-    lost,
-    /// The outcome is not known: of a transaction, or of the commit that starts a wait on a condition.
-    unknown,
-    /// The server refused to run the script.
-    refused,
-    /// A transaction was cancelled, and the server did not execute it; or a take was cancelled, and took no units.
-    cancelled,
-};
-
 /// An attempt has acquired its lock. It holds the lock until `expires`, unless the lease is renewed.
 struct granted
 {
@@ -182,8 +140,7 @@ struct transacted
 struct called
 {
     call_id call;
-    /// For a call that the server refused: `cancelled` if the call certainly had no effect, otherwise `unknown`.
-    script_answer::status_code status;
+    client_result result;
     /// The number of units that are available now.
     std::int64_t available;
     /// The error text, if the call has failed.
@@ -196,7 +153,7 @@ struct called
 struct failed
 {
     attempt_id attempt;
-    attempt_failure reason;
+    client_result reason;
     std::string text;
     /// The keys that the error concerns, if the server or the contents of the keys are the cause.
     std::string keys{};
@@ -228,7 +185,7 @@ struct lost
 struct released
 {
     attempt_id attempt;
-    release_result result;
+    client_result result;
     std::string text;
     /// The keys that the error concerns, if the server refused the release.
     std::string keys{};

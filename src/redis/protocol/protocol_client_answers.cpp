@@ -12,19 +12,11 @@
 namespace turnstile::redis::detail {
 
 /// Why the lock cannot be acquired, if the cause is the contents of its keys.
-std::optional<attempt_failure> protocol_client::unusable(status what) noexcept
+std::optional<client_result> protocol_client::unusable(status what) noexcept
 {
-    if (what == status::foreign)
-        return attempt_failure::foreign_layout;
-    if (what == status::wrong_type)
-        return attempt_failure::wrong_type;
-    if (what == status::damaged)
-        return attempt_failure::damaged;
-    if (what == status::impossible)
-        return attempt_failure::impossible;
-    if (what == status::missing)
-        return attempt_failure::missing;
-    return std::nullopt;
+    if (what < status::foreign && what != status::impossible)
+        return std::nullopt;
+    return result_of(what);
 }
 
 /// Describes the difference between a pool's capacity and the one that the client stated, and the remedy. Users of the
@@ -182,18 +174,17 @@ void protocol_client::on_acquire(attempt& it, script_answer& answer)
     // that are left must not make a try fail.
     if (answer.status == status::busy && answer.more && it.current == phase::joining)
         return proceed(it);
-    const auto why =
-        answer.status == status::busy ? attempt_failure::busy : unusable(answer.status);
     lock_state& lock = locks_.at(it.lock);
     const bool differs = answer.status == status::mismatch;
-    lock.agreed = lock.agreed || !(differs || unusable(answer.status));
-    if ((why || differs) && it.current == phase::cancelling)
+    const bool is_unusable = differs || unusable(answer.status);
+    lock.agreed = lock.agreed || !is_unusable;
+    const bool fails = is_unusable || answer.status == status::busy;
+    if (fails && it.current == phase::cancelling)
         return end_attempt(it.id);
-    if (differs)
-        return end_with(it, attempt_failure::capacity_mismatch,
-                        mismatch_text(lock.options, answer.extra_number()));
-    if (why)
-        return end_with(it, *why);
+    if (fails)
+        return end_with(it, result_of(answer.status),
+                        differs ? mismatch_text(lock.options, answer.extra_number())
+                                : std::string());
     if (it.current != phase::joining)
         return proceed(it);
     if (answer.status == status::own)
@@ -214,7 +205,7 @@ void protocol_client::on_cancel(attempt& it, const script_answer& answer)
         return conclude(it, true, answer.extra_number());
     it.may_be_done = it.may_be_done || answer.status != status::cancelled;
     if (it.transaction.unwanted)
-        return end_with(it, it.may_be_done ? attempt_failure::unknown : attempt_failure::cancelled);
+        return end_with(it, it.may_be_done ? client_result::unknown : client_result::cancelled);
     end_attempt(it.id);
 }
 
@@ -231,7 +222,7 @@ void protocol_client::on_release(attempt& it, const script_answer& answer)
     if (it.wants.takes)
     {
         if (answer.status == status::missing && is_awaited)
-            return end_with(it, attempt_failure::missing);
+            return end_with(it, client_result::missing);
         // If the grant ended before the units could be taken, the attempt starts again, unless it was cancelled.
         if (answer.status != status::released && is_awaited)
         {
@@ -239,20 +230,20 @@ void protocol_client::on_release(attempt& it, const script_answer& answer)
             return rejoin(it);
         }
         if (answer.status != status::released)
-            return end_with(it, attempt_failure::cancelled);
+            return end_with(it, client_result::cancelled);
         actions_.emplace_back(taken{it.bearer});
     }
     else if (is_awaited)
     {
-        auto result = release_result::unknown;
+        auto result = client_result::unknown;
         // The server does not remember the release after a failure, and there was nothing to commit.
         if (answer.status == status::released || it.ending.has_failed)
-            result = release_result::released;
+            result = client_result::ok;
         // Another server may lack changes of the first one, so its answer does not prove that the lock was lost.
         else if (answer.status == status::lost && it.server == server_)
-            result = release_result::lost;
+            result = client_result::lost;
         else if (answer.status == status::missing)
-            result = release_result::missing;
+            result = client_result::missing;
         actions_.emplace_back(released{it.bearer, result, {}});
     }
     end_attempt(it.id);
@@ -315,7 +306,7 @@ void protocol_client::on_resync(attempt& it, const script_answer& answer)
     if (answer.status == status::own)
         return on_grant(it, report, false);
     if (const auto why = unusable(answer.status))
-        return end_with(it, it.may_be_done ? attempt_failure::unknown : *why);
+        return end_with(it, it.may_be_done ? client_result::unknown : *why);
     if (answer.status != status::queued && answer.status != status::asleep)
         return rejoin(it);
     // Another server may lack a notification by the previous one.
@@ -340,7 +331,7 @@ void protocol_client::on_nudge(lock_id id, attempt_id head, const script_answer&
         {
             attempt& each = attempts_.at(lock.waiters.begin()->second.begin()->second);
             each.may_be_done = waits_as_transaction(each);
-            end_with(each, each.may_be_done ? attempt_failure::unknown : *why);
+            end_with(each, each.may_be_done ? client_result::unknown : *why);
         }
         return;
     }

@@ -108,13 +108,14 @@ void protocol_client::on_count(call_id id, const script_answer& answer)
     }
     lock_state& pool = locks_.at(lock);
     const bool differs = answer.status == status::mismatch;
-    pool.agreed = pool.agreed || !(differs || unusable(answer.status));
+    const bool is_unusable = differs || unusable(answer.status);
+    pool.agreed = pool.agreed || !is_unusable;
     // The server does not remember a call that it refuses, and may still receive an earlier copy.
     const bool is_certain = answer.status == status::ok || !may_be_done(found->second);
-    actions_.emplace_back(
-        called{id, is_certain ? answer.status : status::unknown, available,
-               differs ? mismatch_text(pool.options, available) : std::string(),
-               differs || unusable(answer.status) ? keys_of(lock) : std::string()});
+    actions_.emplace_back(called{id, is_certain ? result_of(answer.status) : client_result::unknown,
+                                 available,
+                                 differs ? mismatch_text(pool.options, available) : std::string(),
+                                 is_unusable ? keys_of(lock) : std::string()});
     pool.calls.end(found->second.call, answer.status == status::ok);
     calls_.erase(found);
     if (answer.more)
@@ -132,9 +133,9 @@ void protocol_client::on_refused_call(call_id id, std::string_view text)
         return retries_.set(repetition::call, id, found->second.retry_at, now_ + retry_interval);
     const lock_id lock = found->second.lock;
     const bool was_begun = found->second.what != call_kind::read && has_failed_inside(text);
-    const auto answer =
-        was_begun || may_be_done(found->second) ? status::unknown : status::cancelled;
-    actions_.emplace_back(called{id, answer, 0, std::string(text), keys_of(lock)});
+    const auto result =
+        was_begun || may_be_done(found->second) ? client_result::unknown : client_result::refused;
+    actions_.emplace_back(called{id, result, 0, std::string(text), keys_of(lock)});
     calls_.erase(found);
     end_use(lock);
 }

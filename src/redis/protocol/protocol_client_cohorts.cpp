@@ -93,7 +93,7 @@ bool protocol_client::hand_over(attempt& it)
     ++counters_.handed_over;
     counters_.lock_wait.add(now_ - it.waits_since);
     actions_.emplace_back(granted{it.bearer, next, it.expires});
-    actions_.emplace_back(released{before, release_result::released, {}});
+    actions_.emplace_back(released{before, client_result::ok, {}});
     if (++it.run.handed_over == lock.options.cohort)
         dismiss_envoy(it);
     return true;

@@ -41,12 +41,12 @@ void protocol_client::undo_contribution(local_time now, contribution_id id)
 }
 
 /// Applies the result of a commit to the contributions that it makes or withdraws.
-void protocol_client::end_commit_of_contributions(const commit_request& what, release_result result)
+void protocol_client::end_commit_of_contributions(const commit_request& what, client_result result)
 {
     for (const auto& [id, record] : what.contributed)
     {
         contribution& each = contributions_.at(id);
-        if (result != release_result::released)
+        if (result != client_result::ok)
         {
             // If the server made the contribution nevertheless, it expires, because nothing renews it.
             actions_.emplace_back(contribution_ended{id, true});
@@ -64,10 +64,10 @@ void protocol_client::end_commit_of_contributions(const commit_request& what, re
     for (const auto& [id, record] : what.withdrawn)
     {
         // If nothing was committed, the contribution remains. If the outcome is unknown, nothing renews it.
-        if (!contributions_.contains(id) || result == release_result::lost ||
-            result == release_result::refused)
+        if (!contributions_.contains(id) || result == client_result::lost ||
+            result == client_result::refused)
             continue;
-        actions_.emplace_back(contribution_ended{id, result != release_result::released});
+        actions_.emplace_back(contribution_ended{id, result != client_result::ok});
         forget_contribution(id);
     }
 }

@@ -102,7 +102,7 @@ void protocol_client::disconnected(local_time now)
         retries_.set(repetition::attempt, id, each.retry_at, never);
         timers_.set(timer::renewal, id, each.renewal_at, never);
         if (each.transaction.unwanted)
-            abandon_transaction(each, attempt_failure::unknown);
+            abandon_transaction(each, client_result::unknown);
     }
     for (auto& [id, each] : calls_)
     {
@@ -144,7 +144,7 @@ void protocol_client::received(local_time now, std::string_view text)
         const bool is_missing = incoming->what == message::kind::missing;
         if (found != attempts_.end() && found->second.current < phase::held)
             end_with(found->second,
-                     is_missing ? attempt_failure::missing : attempt_failure::impossible);
+                     is_missing ? client_result::missing : client_result::impossible);
         return;
     }
     if (incoming->what == message::kind::due)
@@ -259,10 +259,8 @@ void protocol_client::fire(timer what, std::uint64_t id)
     // The server did not answer the release before the lease ended.
     if (std::exchange(it.ending.is_awaited, false))
     {
-        actions_.emplace_back(
-            released{it.bearer,
-                     it.ending.has_failed ? release_result::released : release_result::unknown,
-                     {}});
+        actions_.emplace_back(released{
+            it.bearer, it.ending.has_failed ? client_result::ok : client_result::unknown, {}});
     }
 }
 

@@ -109,7 +109,7 @@ void protocol_client::enter(attempt& it, grant_report given, local_time expires,
     if (safeguards_.fence_regression && !lock.options.pool && given.fence <= lock.top_fence)
     {
         ++counters_.regressed;
-        actions_.emplace_back(failed{it.bearer, attempt_failure::fence_regressed,
+        actions_.emplace_back(failed{it.bearer, client_result::fence_regressed,
                                      "the server granted " + std::to_string(given.fence) +
                                          " after " + std::to_string(lock.top_fence)});
         it.current = phase::releasing;

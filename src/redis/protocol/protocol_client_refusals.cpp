@@ -119,13 +119,13 @@ void protocol_client::fail_waiters(lock_state& lock, std::string_view text)
 {
     // Each of them leaves its list. The parked ones end first: another one would take the place of an envoy that ends.
     while (!lock.parked.empty())
-        end_with(attempts_.at(*lock.parked.begin()), attempt_failure::refused, text);
+        end_with(attempts_.at(*lock.parked.begin()), client_result::refused, text);
     while (!lock.waiters.empty())
     {
         attempt& each = attempts_.at(lock.waiters.begin()->second.begin()->second);
         each.may_be_done = waits_as_transaction(each);
-        fail_and_withdraw(
-            each, each.may_be_done ? attempt_failure::unknown : attempt_failure::refused, text);
+        fail_and_withdraw(each, each.may_be_done ? client_result::unknown : client_result::refused,
+                          text);
     }
 }
 
@@ -214,14 +214,14 @@ void protocol_client::on_refused(attempt& it, operation op, std::string_view tex
         if (!failed_inside)
             it.may_be_done = --it.transaction.tries != 0;
         if (it.transaction.unwanted)
-            return abandon_transaction(it, it.may_be_done ? attempt_failure::unknown
-                                                          : attempt_failure::cancelled);
+            return abandon_transaction(it, it.may_be_done ? client_result::unknown
+                                                          : client_result::cancelled);
     }
     else if (it.transaction.unwanted)
-        return abandon_transaction(it, attempt_failure::unknown);
+        return abandon_transaction(it, client_result::unknown);
     if (!is_transient(text))
     {
-        const auto reason = it.may_be_done ? attempt_failure::unknown : attempt_failure::refused;
+        const auto reason = it.may_be_done ? client_result::unknown : client_result::refused;
         // The server may know the attempt all the same, or has granted the lock.
         if ((it.current == phase::joining && failed_inside) ||
             (it.current == phase::confirming &&
@@ -231,7 +231,7 @@ void protocol_client::on_refused(attempt& it, operation op, std::string_view tex
         if (it.may_be_done && it.current < phase::held)
             return end_with(it, reason, text);
         if (it.current == phase::joining || (op == operation::resync && it.current < phase::held))
-            return end_with(it, attempt_failure::refused, text);
+            return end_with(it, client_result::refused, text);
         // A server that refuses one command after the other would keep the client busy for ever.
         if (it.current == phase::cancelling && it.ending.has_failed)
             return end_attempt(it.id);
@@ -263,10 +263,10 @@ void protocol_client::on_refused_release(attempt& it, operation op, bool failed_
     if (op != operation::release && op != operation::commit)
         return proceed(it);
     const bool may_be_done = it.may_be_done || (failed_inside && !only_frees(it));
-    const auto reason = may_be_done ? attempt_failure::unknown : attempt_failure::refused;
+    const auto reason = may_be_done ? client_result::unknown : client_result::refused;
     if (it.wants.takes)
         return end_with(it, reason, text);
-    const auto result = may_be_done ? release_result::unknown : release_result::refused;
+    const auto result = may_be_done ? client_result::unknown : client_result::refused;
     if (std::exchange(it.ending.is_awaited, false))
         actions_.emplace_back(released{it.bearer, result, std::string(text), keys_of(it.lock)});
     if (op != operation::commit)

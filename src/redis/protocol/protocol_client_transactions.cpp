@@ -69,7 +69,7 @@ void protocol_client::on_transact(attempt& it, script_answer& answer)
     it.may_be_done = false;
     // This answer does not show whether the server executed an earlier command.
     if ((answer.status == status::unknown || unusable(answer.status)) && !is_first)
-        return end_with(it, attempt_failure::unknown);
+        return end_with(it, client_result::unknown);
     if (answer.status == status::released || answer.status == status::unmet)
         return conclude(it, answer.status == status::released, answer.extra_number());
     const bool waits = answer.status == status::queued || answer.status == status::asleep;
@@ -80,7 +80,7 @@ void protocol_client::on_transact(attempt& it, script_answer& answer)
         return proceed(it);
     }
     if (it.transaction.unwanted && !unusable(answer.status))
-        return abandon_transaction(it, attempt_failure::cancelled);
+        return abandon_transaction(it, client_result::cancelled);
     if (waits)
         note_unexecuted(it, answer);
     else
@@ -122,14 +122,14 @@ void protocol_client::decline(attempt& it)
 }
 
 /// Reports a failed transaction to its caller, and cancels it at the server.
-void protocol_client::abandon_transaction(attempt& it, attempt_failure reason)
+void protocol_client::abandon_transaction(attempt& it, client_result reason)
 {
     actions_.emplace_back(failed{it.id, reason, {}});
     dequeue(it);
     clear_timers(it);
     it.transaction.unwanted = false;
     // The client then does not know what the server remembers in the slot.
-    it.may_be_done = reason == attempt_failure::unknown;
+    it.may_be_done = reason == client_result::unknown;
     it.current = phase::cancelling;
     proceed(it);
 }

@@ -36,20 +36,20 @@ void protocol_client::on_commit(attempt& it, const script_answer& answer)
         (answer.status == status::lost && it.server == server_) || !what->changes_anything();
     // The caller learns about its contributions before it learns the result.
     if (answer.status == status::released)
-        end_commit_of_contributions(*what, release_result::released);
+        end_commit_of_contributions(*what, client_result::ok);
     else
         end_commit_of_contributions(*what,
-                                    is_certain ? release_result::lost : release_result::unknown);
+                                    is_certain ? client_result::lost : client_result::unknown);
     on_release(it, answer);
     if (follower != 0)
-        begin_wait_of(follower, answer,
-                      is_certain ? attempt_failure::lost : attempt_failure::unknown, server);
+        begin_wait_of(follower, answer, is_certain ? client_result::lost : client_result::unknown,
+                      server);
 }
 
 /// Begins the wait of a follower on its condition, after its leader was released. If the server did not execute the
 /// release, the follower fails for @p reason. @p server is the server when the release began.
 void protocol_client::begin_wait_of(attempt_id follower, const script_answer& answer,
-                                    attempt_failure reason, std::uint64_t server)
+                                    client_result reason, std::uint64_t server)
 {
     const auto found = attempts_.find(follower);
     if (found == attempts_.end())
@@ -70,7 +70,7 @@ void protocol_client::begin_wait_of(attempt_id follower, const script_answer& an
 }
 
 /// Ends a wait on a condition that the server does not know, and never will.
-void protocol_client::fail_follower(attempt_id follower, attempt_failure reason,
+void protocol_client::fail_follower(attempt_id follower, client_result reason,
                                     std::string_view text)
 {
     const auto found = attempts_.find(follower);
@@ -92,7 +92,7 @@ void protocol_client::withdraw_follower(attempt_id follower, std::string_view te
     it.wait.leader = 0;
     if (it.current == phase::cancelling)
         return proceed(it);
-    fail_and_withdraw(it, attempt_failure::unknown, text);
+    fail_and_withdraw(it, client_result::unknown, text);
 }
 
 void protocol_client::on_requeue(attempt& it, const script_answer& answer)

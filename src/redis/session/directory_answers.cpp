@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "redis/protocol/protocol.hpp"
+#include "redis/session/error_of.hpp"
 #include "redis/session/inspection.hpp"
 #include "redis/transport/identity.hpp"
 
@@ -49,12 +50,8 @@ void set_status(parsed_answer& result, std::string_view word)
         std::ranges::find(words, word, &std::pair<std::string_view, status>::first);
     if (found != words.end())
         result.answer.status = found->second;
-    else if (word == "foreign")
-        result.error = errc::foreign_layout;
-    else if (word == "wrongtype")
-        result.error = errc::wrong_type;
     else
-        result.error = word == "damaged" ? errc::bad_state : errc::server_error;
+        result.error = error_of(result_of(word).value_or(client_result::refused));
 }
 
 }  // namespace

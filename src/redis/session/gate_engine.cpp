@@ -7,41 +7,10 @@
 #include <boost/asio/error.hpp>
 #include <turnstile/redis/error.hpp>
 
-#include "redis/transport/diagnosis.hpp"
+#include "redis/session/error_of.hpp"
 #include "redis/transport/scripts.hpp"
 
 namespace turnstile::redis::detail {
-
-namespace {
-
-error_code error_of(gate_result result)
-{
-    switch (result)
-    {
-    case gate_result::open:
-    case gate_result::closed:
-        return {};
-    case gate_result::cancelled:
-        return boost::asio::error::operation_aborted;
-    case gate_result::excess:
-        return turnstile::errc::over_release;
-    case gate_result::empty:
-        return turnstile::errc::no_participants;
-    case gate_result::foreign_layout:
-        return errc::foreign_layout;
-    case gate_result::wrong_type:
-        return errc::wrong_type;
-    case gate_result::unknown:
-        return errc::unknown_outcome;
-    case gate_result::damaged:
-        return errc::bad_state;
-    case gate_result::refused:
-        break;
-    }
-    return errc::server_error;
-}
-
-}  // namespace
 
 gate_engine::gate_engine(const boost::asio::any_io_executor& strand, connection& wire,
                          std::uint64_t nonce, std::string wake_prefix, std::int64_t drift,
@@ -143,18 +112,16 @@ void gate_engine::perform(const gate_command& what)
 
 void gate_engine::perform(const gate_ended& what)
 {
-    const error_code code = is_missing_right(what.text) && what.result != gate_result::unknown
-                                ? make_error_code(errc::missing_permission)
-                                : error_of(what.result);
+    const error_code code = error_of(what.result, what.text);
     if (!what.key.empty())
         owner_->report(code, what.key, what.text);
     const auto found = operations_.find(what.request);
     if (found == operations_.end())
         return;
     const operation whose = found->second;
-    const bool is_timeout = what.result == gate_result::cancelled && whose->is_too_late;
+    const bool is_timeout = what.result == client_result::cancelled && whose->is_too_late;
     finish(whose, is_timeout ? whose->too_late : code,
-           std::int64_t(what.result == gate_result::open));
+           std::int64_t(what.result == client_result::open));
 }
 
 void gate_engine::finish(const operation& what, error_code error, std::int64_t number)

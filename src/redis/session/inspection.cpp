@@ -10,13 +10,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <turnstile/redis/detail/inspection.hpp>
-#include <turnstile/redis/error.hpp>
 #include <utility>
 #include <vector>
 
 #include "redis/protocol/names.hpp"
 #include "redis/protocol/protocol.hpp"
 #include "redis/session/completion.hpp"
+#include "redis/session/error_of.hpp"
 #include "redis/session/held_lock.hpp"
 #include "redis/session/session_core.hpp"
 #include "redis/transport/identity.hpp"
@@ -160,14 +160,8 @@ std::string channel_prefix(const lock_handle& lock)
 /// The error for keys that cannot be used.
 error_code error_in(std::span<const std::string> leaves)
 {
-    if (leaves.size() == 1 && leaves[0] == "foreign")
-        return errc::foreign_layout;
-    if (leaves.size() == 1 && leaves[0] == "wrongtype")
-        return errc::wrong_type;
-    // A semaphore of a directory, which only the directory creates.
-    if (leaves.size() == 1 && leaves[0] == "missing")
-        return errc::no_such_object;
-    return errc::server_error;
+    const auto why = leaves.size() == 1 ? result_of(leaves[0]) : std::nullopt;
+    return error_of(why.value_or(client_result::refused));
 }
 
 void inspect(session_engine& engine, const std::shared_ptr<lock_handle>& lock,

@@ -10,38 +10,10 @@
 #include <turnstile/redis/error.hpp>
 
 #include "redis/protocol/job_text.hpp"
-#include "redis/transport/diagnosis.hpp"
+#include "redis/session/error_of.hpp"
 #include "redis/transport/scripts.hpp"
 
 namespace turnstile::redis::detail {
-
-namespace {
-
-error_code error_of(job_result result)
-{
-    switch (result)
-    {
-    case job_result::ok:
-        return {};
-    case job_result::lost:
-        return turnstile::errc::lost;
-    case job_result::unknown:
-        return errc::unknown_outcome;
-    case job_result::missing:
-        return turnstile::errc::unknown_job;
-    case job_result::foreign_layout:
-        return errc::foreign_layout;
-    case job_result::wrong_type:
-        return errc::wrong_type;
-    case job_result::damaged:
-        return errc::bad_state;
-    case job_result::refused:
-        break;
-    }
-    return errc::server_error;
-}
-
-}  // namespace
 
 job_engine::job_engine(connection& wire, std::uint64_t nonce, std::string wake_prefix,
                        std::int64_t drift, engine_owner& who)
@@ -308,12 +280,11 @@ void job_engine::perform(const job_renewed& what)
             held->set_expiry(what.expires);
 }
 
-error_code job_engine::code_of(job_result result, const std::string& key, const std::string& text)
+error_code job_engine::code_of(client_result result, const std::string& key,
+                               const std::string& text)
 {
-    const error_code code = is_missing_right(text) && result != job_result::unknown
-                                ? make_error_code(errc::missing_permission)
-                                : error_of(result);
-    if (!text.empty() || result == job_result::foreign_layout)
+    const error_code code = error_of(result, text);
+    if (is_about_keys(result, text))
         owner_->report(code, key, text);
     return code;
 }

@@ -169,7 +169,7 @@ private:
     void fail_all(error_code unsent, error_code unknown);
     [[nodiscard]] job_queue_id open(job_queue_handle& queue);
     void close(job_queue_handle& queue);
-    [[nodiscard]] error_code code_of(job_result result, const std::string& key,
+    [[nodiscard]] error_code code_of(client_result result, const std::string& key,
                                      const std::string& text);
 
     void send_call(const std::shared_ptr<job_call>& what);

@@ -20,7 +20,7 @@
 
 #include "redis/protocol/names.hpp"
 #include "redis/session/contribution_handle.hpp"
-#include "redis/transport/diagnosis.hpp"
+#include "redis/session/error_of.hpp"
 #include "redis/transport/scripts.hpp"
 
 // How the session performs the decisions of its protocol client.
@@ -51,88 +51,6 @@ const script& script_of(const command& what)
     static const script_table table = make_script_table();
     // A test ensures that the file exists.
     return *table[static_cast<std::size_t>(what.kind)][static_cast<std::size_t>(what.op)];
-}
-
-error_code error_of(attempt_failure reason)
-{
-    switch (reason)
-    {
-    case attempt_failure::foreign_layout:
-        return errc::foreign_layout;
-    case attempt_failure::wrong_type:
-        return errc::wrong_type;
-    case attempt_failure::damaged:
-        return errc::bad_state;
-    case attempt_failure::fence_regressed:
-        return errc::fence_regressed;
-    case attempt_failure::busy:
-        return {};
-    case attempt_failure::lost:
-        return turnstile::errc::lost;
-    case attempt_failure::unknown:
-        return errc::unknown_outcome;
-    case attempt_failure::cancelled:
-        return boost::asio::error::operation_aborted;
-    case attempt_failure::impossible:
-        return turnstile::errc::invalid_count;
-    case attempt_failure::missing:
-        return errc::no_such_object;
-    case attempt_failure::capacity_mismatch:
-        return errc::capacity_mismatch;
-    case attempt_failure::refused:
-        break;
-    }
-    return errc::server_error;
-}
-
-/// The error code for a server's refusal with this text.
-error_code refusal_of(std::string_view text)
-{
-    return is_missing_right(text) ? errc::missing_permission : errc::server_error;
-}
-
-error_code error_of(release_result result)
-{
-    switch (result)
-    {
-    case release_result::released:
-        return {};
-    case release_result::lost:
-        return turnstile::errc::lost;
-    case release_result::unknown:
-        return errc::unknown_outcome;
-    case release_result::missing:
-        return errc::no_such_object;
-    case release_result::refused:
-        break;
-    }
-    return errc::server_error;
-}
-
-error_code error_of(script_answer::status_code answer)
-{
-    switch (answer)
-    {
-    case script_answer::status_code::ok:
-    case script_answer::status_code::exists:
-        return {};
-    case script_answer::status_code::excess:
-        return turnstile::errc::over_release;
-    case script_answer::status_code::mismatch:
-        return errc::capacity_mismatch;
-    case script_answer::status_code::unknown:
-        return errc::unknown_outcome;
-    case script_answer::status_code::foreign:
-        return errc::foreign_layout;
-    case script_answer::status_code::wrong_type:
-        return errc::wrong_type;
-    case script_answer::status_code::damaged:
-        return errc::bad_state;
-    case script_answer::status_code::missing:
-        return errc::no_such_object;
-    default:
-        return errc::server_error;
-    }
 }
 
 }  // namespace
@@ -207,11 +125,10 @@ void session_engine::perform(const lease_renewed& what)
 
 void session_engine::perform(const failed& what)
 {
-    const error_code code =
-        what.reason == attempt_failure::refused ? refusal_of(what.text) : error_of(what.reason);
+    const error_code code = error_of(what.reason, what.text);
     report(code, what.keys, what.text);
     const bool is_withdrawn =
-        what.reason == attempt_failure::busy || what.reason == attempt_failure::cancelled;
+        what.reason == client_result::busy || what.reason == client_result::cancelled;
     if (const auto operation = waiting(what.attempt))
         finish(operation, is_withdrawn ? operation->withdrawal_error : code, grant());
 }
@@ -272,8 +189,7 @@ std::string session_engine::reason_of(const lost& what, const lock_handle& lock)
 
 void session_engine::perform(const released& what)
 {
-    const error_code code =
-        what.result == release_result::refused ? refusal_of(what.text) : error_of(what.result);
+    const error_code code = error_of(what.result, what.text);
     report(code, what.keys, what.text);
     if (const auto found = releasing_.find(what.attempt); found != releasing_.end())
         complete(releasing_.extract(found).mapped(), code);
@@ -297,9 +213,7 @@ void session_engine::perform(const transacted& what)
 
 void session_engine::perform(const called& what)
 {
-    const error_code code = what.status == script_answer::status_code::cancelled
-                                ? refusal_of(what.text)
-                                : error_of(what.status);
+    const error_code code = error_of(what.result, what.text);
     report(code, what.keys, what.text);
     const auto found = calling_.find(what.call);
     if (found == calling_.end())
@@ -307,7 +221,7 @@ void session_engine::perform(const called& what)
     const auto [asked, done] = std::move(found->second);
     calling_.erase(found);
     const std::int64_t result = asked == call_kind::create
-                                    ? std::int64_t(what.status == script_answer::status_code::ok)
+                                    ? std::int64_t(what.result == client_result::ok)
                                     : what.available;
     done->complete(code, result);
 }

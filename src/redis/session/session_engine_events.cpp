@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "redis/session/error_of.hpp"
 #include "redis/session/inspection.hpp"
 #include "redis/transport/diagnosis.hpp"
 #include "redis/transport/identity.hpp"
@@ -25,20 +26,6 @@
 // replicas.
 
 namespace turnstile::redis::detail {
-
-namespace {
-
-/// The code of a server's error in the answer to a script.
-errc code_of(std::string_view error)
-{
-    if (is_missing_right(error))
-        return errc::missing_permission;
-    if (error.starts_with("WRONGTYPE"))
-        return errc::wrong_type;
-    return is_damage(error) ? errc::bad_state : errc::server_error;
-}
-
-}  // namespace
 
 // --- commands of the session itself --------------------------------------------------------------
 
@@ -75,7 +62,7 @@ void session_engine::run_once(std::string_view name, std::vector<std::string> ke
                 return done({}, answer.texts);
             if (answer.result == reply::status::unknown)
                 return done(errc::unknown_outcome, {});
-            const errc code = code_of(answer.error);
+            const error_code code = error_of(refusal_of(answer.error), answer.error);
             std::string remedy;
             if (code == errc::missing_permission &&
                 answer.error.find("channel") != std::string::npos)
