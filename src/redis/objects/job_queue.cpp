@@ -11,6 +11,7 @@
 
 #include "redis/objects/lock_support.hpp"
 #include "redis/protocol/job_text.hpp"
+#include "redis/protocol/protocol.hpp"
 #include "redis/session/job_engine.hpp"
 #include "redis/session/session_core.hpp"
 
@@ -21,7 +22,7 @@ namespace {
 /// The number in this word of an answer's first text; 0 if there is none.
 std::uint64_t number_at(const std::vector<std::string>& answer, std::size_t which) noexcept
 {
-    const std::int64_t number = answer.empty() ? 0 : job_number(job_word(answer[0], which));
+    const std::int64_t number = answer.empty() ? 0 : number_in(job_word(answer[0], which));
     return static_cast<std::uint64_t>(number);
 }
 

@@ -272,15 +272,13 @@ void gate_client::disconnected(local_time now)
 
 std::optional<gate_client::gate_answer> gate_client::parse(std::string_view text) noexcept
 {
-    const std::size_t space = std::min(text.find(' '), text.size());
-    const auto word = result_of(text.substr(0, space));
+    const auto word = result_of(next_word(text));
     if (!word)
         return std::nullopt;
     gate_answer result;
     result.result = *word;
     // For unusable keys, there is no generation.
-    if (!is_about_keys(*word, {}) &&
-        (space == text.size() || !parse_number(text.substr(space + 1), result.generation)))
+    if (!is_about_keys(*word, {}) && !parse_number(text, result.generation))
         return std::nullopt;
     return result;
 }

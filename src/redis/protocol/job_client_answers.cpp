@@ -60,7 +60,7 @@ void job_client::answered(local_time now, std::uint64_t number,
     if (place == queues_.end())
         return;
     queue_state& queue = place->second;
-    const server_time shown = job_number(job_word(answer[0], 1));
+    const server_time shown = number_in(job_word(answer[0], 1));
     if (shown != 0)
         queue.clock.sample(sent->sent_at, shown);
     if (answer[0].ends_with(" more"))
@@ -103,8 +103,8 @@ void job_client::on_next(std::uint64_t command, const unanswered_command& sent,
     if (sent.op == job_operation::next && command != each.asked)
         return;
     const std::string_view status = job_word(answer[0], 0);
-    const std::int64_t now = job_number(job_word(answer[0], 1));
-    const std::int64_t number = job_number(job_word(answer[0], 2));
+    const std::int64_t now = number_in(job_word(answer[0], 1));
+    const std::int64_t number = number_in(job_word(answer[0], 2));
     if (status == "job" && answer.size() == 3 && answer[2].empty() && !each.cancelled)
         return start_fetch(sent.subject, answer[1]);
     if (status == "job" && answer.size() == 3)
@@ -138,10 +138,10 @@ void job_client::on_renewal(const unanswered_command& sent, const std::vector<st
     queue_state& queue = queues_.at(sent.queue);
     queue.renewing = false;
     queue.reported.clear();
-    const std::int64_t now = job_number(job_word(answer[0], 1));
+    const std::int64_t now = number_in(job_word(answer[0], 1));
     // The renewal came too early if it was sent for the leases, or if the server's clock was set back. Otherwise the
     // server has named the next due time to other sessions.
-    const server_time due = job_number(job_word(answer[0], 2));
+    const server_time due = number_in(job_word(answer[0], 2));
     if (due != 0 && due <= queue.due_at)
         schedule_ask(queue, now, due);
     else
@@ -179,7 +179,7 @@ void job_client::on_renewal(const unanswered_command& sent, const std::vector<st
 
 void job_client::on_resync(const unanswered_command& sent, const std::vector<std::string>& answer)
 {
-    const std::int64_t now = job_number(job_word(answer[0], 1));
+    const std::int64_t now = number_in(job_word(answer[0], 1));
     // A message may have granted a job to a request since, which may even wait again after an unreadable record.
     const auto resynced = [this](job_request_id id)
     {
@@ -193,7 +193,7 @@ void job_client::on_resync(const unanswered_command& sent, const std::vector<std
             continue;
         found->second.resyncs = false;
         if (!answer[i + 2].empty() || found->second.cancelled)
-            grant(found->first, answer[i], now, job_number(answer[i + 1]), answer[i + 2]);
+            grant(found->first, answer[i], now, number_in(answer[i + 1]), answer[i + 2]);
         else if (found->second.fetched.empty())
             start_fetch(found->first, answer[i]);
     }
@@ -205,7 +205,7 @@ void job_client::on_resync(const unanswered_command& sent, const std::vector<std
         if (found == requests_.end())
             continue;
         found->second.resyncs = false;
-        if (job_number(ticket) != 0)
+        if (number_in(ticket) != 0)
             found->second.ticket = ticket;
         if (!found->second.cancelled)
         {

@@ -95,7 +95,7 @@ void job_client::received(local_time now, std::string_view text)
     next_word(text);
     const std::string_view key = next_word(text);
     const std::string_view what = next_word(text);
-    const std::int64_t shown = job_number(next_word(text));
+    const std::int64_t shown = next_number(text);
     const auto found = ids_.find(key);
     if (found == ids_.end() && what == "grant")
     {
@@ -108,14 +108,14 @@ void job_client::received(local_time now, std::string_view text)
         return;
     queue_state& queue = queues_.at(found->second);
     if (what == "due")
-        return schedule_ask(queue, shown, job_number(next_word(text)));
+        return schedule_ask(queue, shown, next_number(text));
     if (what == "grant")
         return on_grant(found->second, shown, text);
     if (what == "dropped")
         return resync_workers(found->second);
     if (what != "lost")
         return;
-    const auto token = static_cast<std::uint64_t>(job_number(next_word(text)));
+    const auto token = static_cast<std::uint64_t>(next_number(text));
     for (const job_attempt_id id : queue.attempts)
         if (attempts_.at(id).token == token)
             return lose(id);
@@ -124,7 +124,7 @@ void job_client::received(local_time now, std::string_view text)
 /// Processes the rest of a grant message: the end of the lease, the attempt, and the record unless it is large.
 void job_client::on_grant(job_queue_id queue_id, server_time shown, std::string_view text)
 {
-    const server_time end = job_number(next_word(text));
+    const server_time end = next_number(text);
     const std::string started(split_job_words(text, words_of_attempt));
     const job_request_id id = parse_attempt(started).request;
     if (id == 0)

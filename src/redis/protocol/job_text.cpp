@@ -9,12 +9,6 @@
 
 namespace turnstile::redis::detail {
 
-std::int64_t job_number(std::string_view text) noexcept
-{
-    std::int64_t number = 0;
-    return parse_number(text, number) ? number : 0;
-}
-
 std::string_view job_word(std::string_view text, std::size_t which) noexcept
 {
     for (; which > 0; --which)
@@ -34,12 +28,12 @@ std::string_view split_job_words(std::string_view& text, std::size_t words) noex
 parsed_attempt parse_attempt(std::string_view text) noexcept
 {
     parsed_attempt result;
-    result.id = static_cast<std::uint64_t>(job_number(next_word(text)));
-    result.token = static_cast<std::uint64_t>(job_number(next_word(text)));
-    result.count = job_number(next_word(text));
+    result.id = static_cast<std::uint64_t>(next_number(text));
+    result.token = static_cast<std::uint64_t>(next_number(text));
+    result.count = next_number(text);
     if (const std::string_view flags = next_word(text); !flags.empty())
         result.failure = flags.front();
-    result.limit = job_number(next_word(text));
+    result.limit = next_number(text);
     const std::string_view worker = next_word(text);
     if (const auto waiter = parse_waiter_id(worker.substr(0, worker.find('/'))))
         result.request = waiter->sequence;
@@ -79,7 +73,7 @@ std::optional<std::pair<std::string, job_priority>> parse_job_record(std::string
     const std::string_view options = next_word(record);
     std::int64_t size = 0;
     if (const std::size_t comma = options.rfind(','); comma != std::string_view::npos)
-        size = job_number(options.substr(comma + 1));
+        size = number_in(options.substr(comma + 1));
     if (size < 0 || static_cast<std::size_t>(size) > record.size())
         return std::nullopt;
     return std::pair(std::string(record.substr(static_cast<std::size_t>(size))), level);

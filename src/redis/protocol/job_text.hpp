@@ -54,9 +54,6 @@ inline constexpr std::size_t words_of_attempt = 6;
 /// A word of a text, from 0.
 [[nodiscard]] std::string_view job_word(std::string_view text, std::size_t which) noexcept;
 
-/// The number in a word; 0 if the word is not a number.
-[[nodiscard]] std::int64_t job_number(std::string_view text) noexcept;
-
 }  // namespace turnstile::redis::detail
 
 #endif

@@ -77,15 +77,25 @@ client_result result_of(script_answer::status_code status) noexcept
 
 std::int64_t script_answer::extra_number() const noexcept
 {
-    std::int64_t result = 0;
-    std::from_chars(extra.data(), extra.data() + extra.size(), result);
-    return result;
+    std::string_view text = extra;
+    return next_number(text);
 }
 
 bool parse_number(std::string_view text, std::int64_t& value) noexcept
 {
     const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), value);
     return error == std::errc() && stop == text.data() + text.size();
+}
+
+std::int64_t number_in(std::string_view word) noexcept
+{
+    std::int64_t number = 0;
+    return parse_number(word, number) ? number : 0;
+}
+
+std::int64_t next_number(std::string_view& text) noexcept
+{
+    return number_in(next_word(text));
 }
 
 std::string_view next_word(std::string_view& text) noexcept

@@ -51,6 +51,12 @@ inline constexpr std::string_view not_understood = "the answer of a script canno
 /// Removes the first word from a text and returns it. Returns an empty word at the end.
 std::string_view next_word(std::string_view& text) noexcept;
 
+/// The number in a word; 0 if the word is not a number.
+[[nodiscard]] std::int64_t number_in(std::string_view word) noexcept;
+
+/// Removes the first word of a text, and returns the number in it.
+std::int64_t next_number(std::string_view& text) noexcept;
+
 /// The operations of the protocol. Each has its own script.
 enum class operation
 {

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <chrono>
 #include <cstdint>
 #include <turnstile/redis/error.hpp>
@@ -20,15 +19,6 @@
 namespace turnstile::redis::detail {
 
 namespace {
-
-/// The number at the beginning of a text, which is removed; 0 if there is none.
-std::int64_t next_number(std::string_view& text) noexcept
-{
-    const std::string_view word = next_word(text);
-    std::int64_t number = 0;
-    std::from_chars(word.data(), word.data() + word.size(), number);
-    return number;
-}
 
 std::chrono::milliseconds milliseconds_between(std::int64_t from, std::int64_t to) noexcept
 {

@@ -218,9 +218,7 @@ void break_lock(session_engine& engine, const breaking& what, const std::string&
                         if (error)
                             return complete(what.done, error, what.broken);
                         breaking next = what;
-                        std::int64_t broken = 0;
-                        (void)parse_number(answers->front().extra, broken);
-                        next.broken += broken;
+                        next.broken += answers->front().extra_number();
                         // The script skipped a limited number of disconnected waiters. The repetition
                         // removes no holder, because none has the fencing token 1.
                         if (answers->front().more)

@@ -10,6 +10,7 @@
 #include <turnstile/redis/error.hpp>
 
 #include "redis/protocol/job_text.hpp"
+#include "redis/protocol/protocol.hpp"
 #include "redis/session/error_of.hpp"
 #include "redis/transport/scripts.hpp"
 
@@ -245,8 +246,8 @@ void job_engine::perform(const job_answered& what)
             const auto jobs = static_cast<std::int64_t>(answer.size() / 4);
             std::string& offset = ended->arguments.at(1);
             std::string& number = ended->arguments.at(2);
-            offset = std::to_string(job_number(offset) + jobs);
-            number = std::to_string(job_number(number) - jobs);
+            offset = std::to_string(number_in(offset) + jobs);
+            number = std::to_string(number_in(number) - jobs);
             return send_call(ended);
         }
         answer = std::move(listed);

@@ -79,8 +79,7 @@ void replica_watch::answered(const reply& answer)
     if (answer.result == reply::status::unknown)
         return;
     const std::string why = answer.error.empty() ? refusal_ : answer.error;
-    std::int64_t count = 0;
-    (void)parse_number(answer.text(), count);
+    const std::int64_t count = number_in(answer.text());
     std::vector<attempt_id> ended;
     for (const auto& [grant, each] : questions_)
         if (each.in_round && (!why.empty() || each.replicas <= count))
