@@ -247,7 +247,7 @@ BOOST_AUTO_TEST_CASE(a_cancelled_wait_sends_nothing)
     BOOST_TEST(ended() == "");
     BOOST_TEST(!machine.next_tick());
     cancel(2);
-    abandon(2);
+    detach(2);
     BOOST_TEST(ended() == "");
 }
 
@@ -633,10 +633,10 @@ BOOST_AUTO_TEST_CASE(a_refused_withdrawal_is_reported_at_once)
     BOOST_TEST(sent() == "withdraw");
 }
 
-BOOST_AUTO_TEST_CASE(an_abandoned_request_reports_nothing)
+BOOST_AUTO_TEST_CASE(a_detached_request_reports_nothing)
 {
     wait_on(gate_call::meet);
-    abandon(1);
+    detach(1);
     BOOST_TEST(sent() == "withdraw");
     machine.close_gate(gate);
     answer("withdrawn 100");

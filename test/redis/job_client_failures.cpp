@@ -260,11 +260,11 @@ BOOST_AUTO_TEST_CASE(a_job_that_is_fetched_during_a_cancellation_is_returned)
 BOOST_AUTO_TEST_CASE(nobody_learns_the_result_of_an_abandoned_call)
 {
     connect();
-    BOOST_TEST(!machine.abandon_call(push()));
+    BOOST_TEST(!machine.drop_call(push()));
     answer({"pushed " + clock() + " 5"});
-    BOOST_TEST(!machine.abandon_call(push()));
+    BOOST_TEST(!machine.drop_call(push()));
     refuse("NOPERM no");
-    BOOST_TEST(!machine.abandon_call(push()));
+    BOOST_TEST(!machine.drop_call(push()));
     disconnect();
     BOOST_TEST(answered.empty());
     BOOST_TEST(machine.is_idle());
@@ -276,8 +276,8 @@ BOOST_AUTO_TEST_CASE(an_abandoned_call_is_not_sent_unless_it_ends_an_attempt)
     connect();
     const job_attempt_id name = start();
     disconnect();
-    BOOST_TEST(machine.abandon_call(push()));
-    BOOST_TEST(!machine.abandon_call(finish(name)));
+    BOOST_TEST(machine.drop_call(push()));
+    BOOST_TEST(!machine.drop_call(finish(name)));
     connect(2);
     BOOST_TEST(sent() == "end");
 }

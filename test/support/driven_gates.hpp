@@ -77,9 +77,9 @@ public:
         collect();
     }
 
-    void abandon(request id)
+    void detach(request id)
     {
-        machine.abandon(now, id);
+        machine.detach(now, id);
         collect();
     }
 

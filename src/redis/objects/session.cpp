@@ -68,7 +68,7 @@ session_core::~session_core()
 
 void session_core::stop()
 {
-    post([](session_engine& engine) { engine.abandon(); });
+    post([](session_engine& engine) { engine.stop(); });
     std::shared_ptr<void> rest;
     const std::lock_guard lock(life_->mutex);
     rest = evict();

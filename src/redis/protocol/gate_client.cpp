@@ -94,20 +94,10 @@ void gate_client::cancel(local_time now, gate_request_id id)
     if (it.what == gate_call::meet && it.sent && is_connected_)
         return withdraw(it);
     end_cancelled(it);
-    abandon(now, id);
+    detach(now, id);
 }
 
-bool gate_client::drop(gate_request_id id)
-{
-    const auto found = requests_.find(id);
-    if (found == requests_.end() || found->second.sent)
-        return false;
-    found->second.awaited = false;
-    end(id, client_result::cancelled);
-    return true;
-}
-
-void gate_client::abandon(local_time now, gate_request_id id)
+void gate_client::detach(local_time now, gate_request_id id)
 {
     advance(now);
     const auto found = requests_.find(id);
@@ -121,6 +111,19 @@ void gate_client::abandon(local_time now, gate_request_id id)
     const bool calls = it.current == phase::calling && it.what != gate_call::read;
     if (!calls || it.what == gate_call::meet)
         end(id, client_result::cancelled);
+}
+
+bool gate_client::drop(local_time now, gate_request_id id)
+{
+    const auto found = requests_.find(id);
+    if (found == requests_.end() || found->second.sent)
+    {
+        detach(now, id);
+        return false;
+    }
+    found->second.awaited = false;
+    end(id, client_result::cancelled);
+    return true;
 }
 
 /// Withdraws an arrival at a barrier.

@@ -122,12 +122,12 @@ public:
     /// was too late.
     void cancel(local_time now, gate_request_id id);
 
-    /// Cancels a request that the server cannot know, without `gate_ended`. Returns false if the server may
-    /// know it.
-    bool drop(gate_request_id id);
+    /// Cancels a request without `gate_ended`, except that a change without an answer is still executed.
+    void detach(local_time now, gate_request_id id);
 
-    /// Cancels a request without `gate_ended`.
-    void abandon(local_time now, gate_request_id id);
+    /// Like detach(), but a change that the server cannot know is not executed. Returns whether the server certainly
+    /// does not know the request.
+    bool drop(local_time now, gate_request_id id);
 
     // --- events ---
 

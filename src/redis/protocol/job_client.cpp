@@ -160,7 +160,7 @@ job_call_id job_client::call(local_time now, job_queue_id queue, job_operation o
         {.queue = queue, .op = op, .arguments = std::move(arguments), .is_harmless = is_harmless});
 }
 
-bool job_client::abandon_call(job_call_id id)
+bool job_client::drop_call(job_call_id id)
 {
     const auto found = calls_.find(id);
     if (found == calls_.end())

@@ -164,7 +164,7 @@ public:
 
     /// Ends a call without an action. Returns whether the server certainly does not execute it. The end of an attempt is
     /// sent nevertheless.
-    bool abandon_call(job_call_id id);
+    bool drop_call(job_call_id id);
 
     /// The session ends, and so does not ask when something is due. The server informs other sessions of that time.
     void leave(local_time now);

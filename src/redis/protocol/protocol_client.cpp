@@ -183,7 +183,7 @@ bool protocol_client::cancel(local_time now, attempt_id id)
         if (is_transacting(it))
             it.transaction.unwanted = true;
         else
-            abandon_transaction(it, client_result::unknown);
+            fail_transaction(it, client_result::unknown);
         return false;
     }
     const bool may_be_done = waits_as_transaction(it);

@@ -118,7 +118,7 @@ public:
     call_id call(local_time now, lock_id pool, call_kind what, std::int64_t number = 0);
 
     /// Cancels a call that the server cannot know. Returns false if the server may know the call, which then continues.
-    bool abandon_call(call_id id);
+    bool drop_call(call_id id);
 
     /// Notifies one waiter of a condition, or all waiters. Ends with `called`.
     call_id notify(local_time now, lock_id lock, std::string condition, bool all);
@@ -278,7 +278,7 @@ private:
     void decline(attempt& it);
     void note_unexecuted(attempt& it, const script_answer& answer);
     void conclude(attempt& it, bool executed, std::int64_t fence);
-    void abandon_transaction(attempt& it, client_result reason);
+    void fail_transaction(attempt& it, client_result reason);
     [[nodiscard]] bool is_about(const message& what, const attempt& it) const;
     [[nodiscard]] bool waits_as_transaction(const attempt& it) const;
     [[nodiscard]] bool is_transacting(const attempt& it) const;

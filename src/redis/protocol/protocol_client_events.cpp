@@ -102,7 +102,7 @@ void protocol_client::disconnected(local_time now)
         retries_.set(repetition::attempt, id, each.retry_at, never);
         timers_.set(timer::renewal, id, each.renewal_at, never);
         if (each.transaction.unwanted)
-            abandon_transaction(each, client_result::unknown);
+            fail_transaction(each, client_result::unknown);
     }
     for (auto& [id, each] : calls_)
     {

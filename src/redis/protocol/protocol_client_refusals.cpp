@@ -214,11 +214,11 @@ void protocol_client::on_refused(attempt& it, operation op, std::string_view tex
         if (!failed_inside)
             it.may_be_done = --it.transaction.tries != 0;
         if (it.transaction.unwanted)
-            return abandon_transaction(it, it.may_be_done ? client_result::unknown
-                                                          : client_result::cancelled);
+            return fail_transaction(it, it.may_be_done ? client_result::unknown
+                                                       : client_result::cancelled);
     }
     else if (it.transaction.unwanted)
-        return abandon_transaction(it, client_result::unknown);
+        return fail_transaction(it, client_result::unknown);
     if (!is_transient(text))
     {
         const auto reason = it.may_be_done ? client_result::unknown : client_result::refused;

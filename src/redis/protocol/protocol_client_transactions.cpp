@@ -80,7 +80,7 @@ void protocol_client::on_transact(attempt& it, script_answer& answer)
         return proceed(it);
     }
     if (it.transaction.unwanted && !unusable(answer.status))
-        return abandon_transaction(it, client_result::cancelled);
+        return fail_transaction(it, client_result::cancelled);
     if (waits)
         note_unexecuted(it, answer);
     else
@@ -122,7 +122,7 @@ void protocol_client::decline(attempt& it)
 }
 
 /// Reports a failed transaction to its caller, and cancels it at the server.
-void protocol_client::abandon_transaction(attempt& it, client_result reason)
+void protocol_client::fail_transaction(attempt& it, client_result reason)
 {
     actions_.emplace_back(failed{it.id, reason, {}});
     dequeue(it);

@@ -69,7 +69,7 @@ void gate_engine::forget(gate_handle& gate)
         return;
     for (const gate_request_id id : std::set(gate.waits))
     {
-        client_.abandon(boot_time(), id);
+        client_.detach(boot_time(), id);
         finish(operation(operations_.at(id)), boost::asio::error::operation_aborted, 0);
     }
     client_.close_gate(gate.id);
@@ -80,23 +80,21 @@ void gate_engine::fail_after_connect_error(error_code obstacle, bool is_hopeless
 {
     for (const auto& [id, each] : std::map(operations_))
         if (is_hopeless || each->only_reads())
-            abandon(each, obstacle, errc::unknown_outcome);
+            fail(each, obstacle, errc::unknown_outcome);
     perform();
 }
 
 void gate_engine::finish_all(error_code error, error_code unknown)
 {
     for (const auto& [id, each] : std::map(operations_))
-        abandon(each, error, unknown);
+        fail(each, error, unknown);
     perform();
 }
 
 /// Ends an operation: with @p unknown if it is a change that the server may know, otherwise with @p error.
-void gate_engine::abandon(const operation& what, error_code error, error_code unknown)
+void gate_engine::fail(const operation& what, error_code error, error_code unknown)
 {
-    const bool is_unsent = client_.drop(what->request);
-    if (!is_unsent)
-        client_.abandon(boot_time(), what->request);
+    const bool is_unsent = client_.drop(boot_time(), what->request);
     const bool is_change = !what->waits() && what->what != gate_call::read;
     finish(what, is_change && !is_unsent ? unknown : error, 0);
 }

@@ -115,7 +115,7 @@ private:
     using client_engine::perform;
     void perform(const gate_command& what);
     void perform(const gate_ended& what);
-    void abandon(const operation& what, error_code error, error_code unknown);
+    void fail(const operation& what, error_code error, error_code unknown);
     void finish(const operation& what, error_code error, std::int64_t number);
 
     boost::asio::any_io_executor strand_;

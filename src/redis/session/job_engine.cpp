@@ -150,7 +150,7 @@ void job_engine::fail_all(error_code unsent, error_code unknown)
                       const auto& [id, call] = each;
                       if (call->op == job_operation::end)
                           return false;
-                      call->done->complete(client_.abandon_call(id) ? unsent : unknown, {});
+                      call->done->complete(client_.drop_call(id) ? unsent : unknown, {});
                       return true;
                   });
 }
@@ -163,7 +163,7 @@ void job_engine::stop(error_code error)
                       const auto& [id, call] = each;
                       if (call->op != job_operation::end)
                           return false;
-                      client_.abandon_call(id);
+                      client_.drop_call(id);
                       complete(call->done, error, {});
                       return true;
                   });

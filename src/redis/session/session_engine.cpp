@@ -250,7 +250,7 @@ void session_engine::drop(contribution_handle& handle)
 }
 
 /// Ends all contributions with the session.
-void session_engine::abandon_contributions()
+void session_engine::end_contributions()
 {
     for (const auto& [id, weak] : std::exchange(contributions_, {}))
     {
@@ -371,7 +371,7 @@ void session_engine::close(listener done)
         if (client_.holds(attempt))
             client_.release(now, attempt, std::move(failure));
     }
-    abandon_contributions();
+    end_contributions();
     close_timer_.expires_after(settings_.connect_timeout);
     close_timer_.async_wait(
         [self = shared_from_this()](const error_code& error)
@@ -405,7 +405,7 @@ void session_engine::end_close(error_code error)
     connection_.close([self = shared_from_this(), error] { complete(self->closing_, error); });
 }
 
-void session_engine::abandon()
+void session_engine::stop()
 {
     is_closed_ = true;
     const error_code aborted = boost::asio::error::operation_aborted;
@@ -414,12 +414,11 @@ void session_engine::abandon()
     for (const auto& [attempt, weak] : std::exchange(held_, {}))
         if (const auto held = weak.lock(); held && held->end())
             report_loss(*held, "the session was destroyed");
-    abandon_contributions();
+    end_contributions();
     abort_calls(aborted, aborted);
     gates_.finish_all(aborted, aborted);
     jobs_.finish_all(aborted, aborted);
-    if (!is_over_)
-        end_close(aborted);
+    end_close(aborted);
 }
 
 session_metrics session_engine::metrics() const
@@ -484,7 +483,7 @@ void session_engine::finish_shrinking(attempt_id attempt, std::uint64_t changes,
 void session_engine::abort_calls(error_code unsent, error_code sent)
 {
     for (const auto& [call, whose] : std::exchange(calling_, {}))
-        whose.second->complete(client_.abandon_call(call) ? unsent : sent, 0);
+        whose.second->complete(client_.drop_call(call) ? unsent : sent, 0);
 }
 
 void session_engine::complete_ready(error_code error)

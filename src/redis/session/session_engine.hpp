@@ -143,8 +143,8 @@ public:
     /// Ends operations, releases held locks at the server, and then ends the connection.
     void close(listener done);
 
-    /// Ends at once: aborts operations, abandons held locks.
-    void abandon();
+    /// Ends at once: aborts operations, and leaves held locks to their leases.
+    void stop();
 
     /// Callable from any thread.
     [[nodiscard]] session_metrics metrics() const;
@@ -204,7 +204,7 @@ private:
 
     [[nodiscard]] commit_request commit_of(lock_id lock, std::string condition,
                                            section_changes changes);
-    void abandon_contributions();
+    void end_contributions();
     void wait_on(const std::shared_ptr<lock_operation>& operation);
     void end_wait(const std::shared_ptr<lock_operation>& operation);
     void set_limit(const std::shared_ptr<lock_operation>& operation, std::chrono::nanoseconds span);

@@ -79,7 +79,7 @@ private:
             return;
         const std::lock_guard lock(all_->mutex);
         for (link* each : all_->links)
-            each->abandon();
+            each->cancel_at_once();
     }
 
     std::shared_ptr<list> all_ = std::make_shared<list>();
@@ -155,7 +155,7 @@ public:
                    });
     }
 
-    void abandon() override { connection_.cancel(); }
+    void cancel_at_once() override { connection_.cancel(); }
 
     /// For Boost.Redis: receives the pushes.
     friend auto boost_redis_adapt(redis_link& self) { return push_adapter{&self}; }

@@ -102,8 +102,8 @@ public:
     /// Ends the link; ended() follows.
     virtual void cancel() = 0;
 
-    /// Like cancel(), but at once: for a forked child, before it runs anything.
-    virtual void abandon() = 0;
+    /// For a forked child, before it runs anything.
+    virtual void cancel_at_once() = 0;
 
 protected:
     link() = default;
