@@ -586,7 +586,7 @@ BOOST_AUTO_TEST_CASE(the_outcome_of_a_repeated_take_that_is_refused_is_unknown)
     lease_options options;
     options.pool.emplace(pool_shape{3, 0});
     const lock_id pool = machine.open_lock(pool_keys("t", "semaphore", "pool"), options);
-    lock_request what;
+    attempt_request what;
     what.takes = true;
     for (const bool is_repeated : {true, false})
     {

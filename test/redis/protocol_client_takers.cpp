@@ -39,7 +39,7 @@ struct taking_client : connected_client
 
     attempt_id take()
     {
-        lock_request what;
+        attempt_request what;
         what.units = 2;
         what.takes = true;
         const attempt_id id = machine.begin(now, lock, what);

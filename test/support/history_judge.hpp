@@ -90,7 +90,7 @@ public:
 
     /// An attempt begins.
     virtual void begun(std::size_t /*index*/, attempt_name /*who*/,
-                       const redis::detail::lock_request& /*wants*/, time /*now*/)
+                       const redis::detail::attempt_request& /*wants*/, time /*now*/)
     {
     }
     /// A client was granted a lock through one of its objects.

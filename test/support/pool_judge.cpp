@@ -410,7 +410,7 @@ void pool_judge::resumed(time paused_at, time now)
 // --- the clients --------------------------------------------------------------------------------
 
 void pool_judge::begun(std::size_t index, attempt_name who,
-                       const redis::detail::lock_request& wants, time now)
+                       const redis::detail::attempt_request& wants, time now)
 {
     pools_[index].wishes[who] = {wants, now};
 }

@@ -50,7 +50,7 @@ public:
     void damaged(std::size_t index, time now) override;
     void clock_stepped(std::int64_t by, time now) override;
     void resumed(time paused_at, time now) override;
-    void begun(std::size_t index, attempt_name who, const redis::detail::lock_request& wants,
+    void begun(std::size_t index, attempt_name who, const redis::detail::attempt_request& wants,
                time now) override;
     void granted(std::size_t index, attempt_name who, redis::detail::lock_id object,
                  std::int64_t fence, time now, time expires) override;
@@ -112,7 +112,7 @@ private:
     };
     struct wish
     {
-        redis::detail::lock_request what;
+        redis::detail::attempt_request what;
         time since = 0;
     };
     struct fate

@@ -68,7 +68,7 @@ private:
         std::int64_t fence = 0;
         redis::detail::local_time expires{};
         // For a pool: the request, and the number of its units that were left outside.
-        redis::detail::lock_request wants;
+        redis::detail::attempt_request wants;
         std::int64_t outside = 0;
         std::uint64_t changes = 0;
         // The reader that this attempt upgrades.

@@ -14,8 +14,8 @@
 #include <string>
 #include <string_view>
 #include <turnstile/event_reset.hpp>
+#include <turnstile/redis/detail/event_initiation.hpp>
 #include <turnstile/redis/detail/gate.hpp>
-#include <turnstile/redis/detail/signal.hpp>
 #include <turnstile/redis/session.hpp>
 #include <utility>
 
@@ -79,13 +79,13 @@ public:
     /// The fallback executor, which is the session's.
     [[nodiscard]] executor_type get_executor() const noexcept
     {
-        return signals_ ? detail::executor_of(*signals_) : detail::executor_of(*gate_);
+        return pool_ ? detail::executor_of(*pool_) : detail::executor_of(*gate_);
     }
 
     /// The name that was given to the constructor.
     [[nodiscard]] const std::string& name() const noexcept
     {
-        return signals_ ? detail::name_of(*signals_) : detail::name_of(*gate_);
+        return pool_ ? detail::name_of(*pool_) : detail::name_of(*gate_);
     }
 
     /**
@@ -119,7 +119,7 @@ public:
     auto async_wait(CompletionToken&& token = {})
     {
         return boost::asio::async_initiate<CompletionToken, void(error_code)>(
-            detail::initiate_event_wait(signals_, gate_), token);
+            detail::initiate_event_wait(pool_, gate_), token);
     }
 
     /**
@@ -177,7 +177,7 @@ public:
     auto async_set(CompletionToken&& token = {})
     {
         return boost::asio::async_initiate<CompletionToken, void(error_code)>(
-            detail::initiate_event_change(signals_, gate_), token, true);
+            detail::initiate_event_change(pool_, gate_), token, true);
     }
 
     /// Resets the event; otherwise as @ref async_set. Completion signature `void(error_code)`.
@@ -186,7 +186,7 @@ public:
     auto async_reset(CompletionToken&& token = {})
     {
         return boost::asio::async_initiate<CompletionToken, void(error_code)>(
-            detail::initiate_event_change(signals_, gate_), token, false);
+            detail::initiate_event_change(pool_, gate_), token, false);
     }
 
     /// Reads whether the event is set. Completion signature `void(error_code, bool)`; otherwise as
@@ -196,7 +196,7 @@ public:
     auto async_is_set(CompletionToken&& token = {})
     {
         return boost::asio::async_initiate<CompletionToken, void(error_code, bool)>(
-            detail::initiate_event_read(signals_, gate_), token);
+            detail::initiate_event_read(pool_, gate_), token);
     }
 
 private:
@@ -204,11 +204,11 @@ private:
     auto start_limited(detail::time_limit limit, CompletionToken&& token)
     {
         return boost::asio::async_initiate<CompletionToken, void(error_code, std::cv_status)>(
-            detail::initiate_event_wait(signals_, gate_), token, limit);
+            detail::initiate_event_wait(pool_, gate_), token, limit);
     }
 
-    // An automatic event is a pool of signals, a manual event is a gate; the other pointer is null.
-    std::shared_ptr<detail::lock_handle> signals_;
+    // An automatic event is a pool, a manual event is a gate; the other pointer is null.
+    std::shared_ptr<detail::lock_handle> pool_;
     std::shared_ptr<detail::gate_handle> gate_;
 };
 

@@ -29,23 +29,23 @@ lock_handle::lock_handle(std::shared_ptr<session_core> session, std::string what
 
 // --- tokens -------------------------------------------------------------------------------------
 
-owner_token lock_handle::entrust(const std::shared_ptr<held_lock>& held)
+owner_token lock_handle::add_token(const std::shared_ptr<held_lock>& held)
 {
     const std::lock_guard lock(common_mutex());
-    if (!entrusted_)
+    if (!tokens_)
         return owner_token();
-    entrusted_->insert_or_assign(held->fence, held);
+    tokens_->insert_or_assign(held->fence, held);
     return owner_token(held->fence);
 }
 
-std::shared_ptr<held_lock> lock_handle::take(owner_token owner, owner_token& expected)
+std::shared_ptr<held_lock> lock_handle::remove_token(owner_token owner, owner_token& expected)
 {
     const std::lock_guard lock(common_mutex());
-    if (!entrusted_)
+    if (!tokens_)
         return nullptr;
-    if (const auto found = entrusted_->find(owner.value()); found != entrusted_->end())
-        return entrusted_->extract(found).mapped();
-    for (const auto& [fence, held] : *entrusted_)
+    if (const auto found = tokens_->find(owner.value()); found != tokens_->end())
+        return tokens_->extract(found).mapped();
+    for (const auto& [fence, held] : *tokens_)
         if (held->valid())
             expected = owner_token(fence);
     return nullptr;
@@ -54,9 +54,9 @@ std::shared_ptr<held_lock> lock_handle::take(owner_token owner, owner_token& exp
 void lock_handle::forget_tokens() noexcept
 {
     // Destroyed after the lock: a lock that nobody else refers to destroys the handler in its slot.
-    decltype(entrusted_) rest;
+    decltype(tokens_) rest;
     const std::lock_guard lock(common_mutex());
-    rest.swap(entrusted_);
+    rest.swap(tokens_);
 }
 
 // --- grants -------------------------------------------------------------------------------------
@@ -122,7 +122,7 @@ void grant::unlock() noexcept
 owner_token mutex_grant::disown() noexcept
 {
     const auto held = share();
-    const owner_token token = held ? held->lock->entrust(held) : owner_token();
+    const owner_token token = held ? held->lock->add_token(held) : owner_token();
     if (token)
         static_cast<void>(detach());
     return token;
@@ -163,7 +163,7 @@ void start_leave(const std::shared_ptr<lock_handle>& lock, owner_token owner, do
 {
     const auto done = std::make_shared<completion<error_code>>(std::move(handler));
     owner_token expected;
-    if (grant owned(lock->take(owner, expected)); owned)
+    if (grant owned(lock->remove_token(owner, expected)); owned)
         release(owned, done);
     else
         done->complete(turnstile::errc::not_owner);
@@ -171,7 +171,7 @@ void start_leave(const std::shared_ptr<lock_handle>& lock, owner_token owner, do
 
 void start_lock(const std::shared_ptr<lock_handle>& lock, time_limit limit, lock_handler handler)
 {
-    start(std::make_shared<lock_operation>(lock, limit, lock_request(), std::move(handler)));
+    start(std::make_shared<lock_operation>(lock, limit, attempt_request(), std::move(handler)));
 }
 
 void start(const std::shared_ptr<lock_operation>& operation)
@@ -314,10 +314,10 @@ const std::string& async_mutex::name() const noexcept
 async_mutex::grant_type async_mutex::adopt(owner_token owner)
 {
     owner_token expected;
-    auto held = lock_->take(owner, expected);
+    auto held = lock_->remove_token(owner, expected);
     // The token of a lost lock keeps its meaning: async_leave() then reports the loss.
     if (held && !held->valid())
-        static_cast<void>(lock_->entrust(std::exchange(held, nullptr)));
+        static_cast<void>(lock_->add_token(std::exchange(held, nullptr)));
     if (!held)
         throw owner_mismatch(expected, owner);
     return grant_type(std::move(held));

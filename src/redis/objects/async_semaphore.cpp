@@ -6,7 +6,7 @@
 #include <boost/asio/error.hpp>
 #include <boost/throw_exception.hpp>
 #include <turnstile/redis/async_semaphore.hpp>
-#include <turnstile/redis/detail/signal.hpp>
+#include <turnstile/redis/detail/event_initiation.hpp>
 
 #include "redis/objects/lock_support.hpp"
 #include "redis/session/held_lock.hpp"
@@ -344,7 +344,7 @@ void permit_grant::start_keep(permit_grant owned, std::string_view key, std::str
 void start_acquire(const std::shared_ptr<lock_handle>& pool, time_limit limit, std::int64_t units,
                    bool takes, lock_handler handler)
 {
-    lock_request what;
+    attempt_request what;
     what.units = units;
     what.takes = takes;
     const auto operation = std::make_shared<lock_operation>(pool, limit, what, std::move(handler));
@@ -400,9 +400,9 @@ void start_resize(const std::shared_ptr<lock_handle>& pool, std::int64_t capacit
         start_change(pool, call_kind::resize, capacity, std::move(handler));
 }
 
-void start_set(const std::shared_ptr<lock_handle>& signals, bool is_set, done_handler handler)
+void start_set(const std::shared_ptr<lock_handle>& pool, bool is_set, done_handler handler)
 {
-    start_change(signals, call_kind::add, is_set ? 1 : 0, std::move(handler));
+    start_change(pool, call_kind::add, is_set ? 1 : 0, std::move(handler));
 }
 
 void start_create(const std::shared_ptr<lock_handle>& pool, count_handler handler)

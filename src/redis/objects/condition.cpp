@@ -32,8 +32,8 @@ error_code check_wait(const condition_handle& condition, const grant& guard) noe
 void start_wait(const std::shared_ptr<condition_handle>& condition, grant& guard, time_limit limit,
                 section_changes changes, lock_handler handler)
 {
-    const auto operation = std::make_shared<lock_operation>(condition->lock, limit, lock_request(),
-                                                            std::move(handler));
+    const auto operation = std::make_shared<lock_operation>(condition->lock, limit,
+                                                            attempt_request(), std::move(handler));
     operation->condition = condition;
     operation->changes = std::move(changes);
     if (const error_code error = check_wait(*condition, guard))

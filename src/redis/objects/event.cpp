@@ -14,8 +14,8 @@ namespace turnstile::redis {
 namespace {
 
 // A pool with at most one available unit, however often the event is set; see lua/pool.
-std::shared_ptr<detail::lock_handle> make_signals(const session& owner, std::string_view name,
-                                                  bool is_set)
+std::shared_ptr<detail::lock_handle> make_pool(const session& owner, std::string_view name,
+                                               bool is_set)
 {
     constexpr std::int64_t capacity = std::int64_t(1) << 28U;
     detail::check_name(name);
@@ -29,17 +29,17 @@ std::shared_ptr<detail::lock_handle> make_signals(const session& owner, std::str
 }  // namespace
 
 event::event(session& session, std::string_view name, event_reset reset, bool is_set)
-    : signals_(reset == event_reset::automatic ? make_signals(session, name, is_set) : nullptr)
-    , gate_(signals_ ? nullptr
-                     : detail::make_gate(session, "event", name, is_set ? 0 : 1,
-                                         std::chrono::milliseconds(0)))
+    : pool_(reset == event_reset::automatic ? make_pool(session, name, is_set) : nullptr)
+    , gate_(pool_ ? nullptr
+                  : detail::make_gate(session, "event", name, is_set ? 0 : 1,
+                                      std::chrono::milliseconds(0)))
 {
 }
 
 event::~event()
 {
-    if (signals_)
-        detail::forget(signals_);
+    if (pool_)
+        detail::forget(pool_);
     else
         detail::forget(gate_);
 }

@@ -52,7 +52,7 @@ void start_transact(const std::shared_ptr<lock_handle>& lock,
                     const std::shared_ptr<proposal>& proposed, lock_handler handler)
 {
     const auto operation =
-        std::make_shared<lock_operation>(lock, time_limit(), lock_request(), std::move(handler));
+        std::make_shared<lock_operation>(lock, time_limit(), attempt_request(), std::move(handler));
     // Replicas acknowledge grants, so with durability the operation needs a grant.
     if (lock->durability.replicas == 0)
         operation->proposed = proposed;

@@ -15,7 +15,7 @@ namespace detail {
 void start_upgrade(const std::shared_ptr<lock_handle>& pool, grant& guard, std::int64_t units,
                    lock_handler handler)
 {
-    lock_request what;
+    attempt_request what;
     what.units = units;
     what.first = true;
     const auto operation =

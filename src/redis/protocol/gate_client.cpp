@@ -472,11 +472,11 @@ void gate_client::received(local_time now, std::string_view text)
     for (auto at = gates_by_key_.lower_bound({key, 0});
          at != gates_by_key_.end() && at->first == key;)
         // The end of its last request may remove the gate.
-        heard(gates_.at((at++)->second), generation);
+        on_message(gates_.at((at++)->second), generation);
 }
 
 /// A message has reported a generation of a gate.
-void gate_client::heard(gate_state& gate, std::int64_t generation)
+void gate_client::on_message(gate_state& gate, std::int64_t generation)
 {
     gate.seen = std::max(gate.seen, generation);
     const std::set callers = gate.callers;

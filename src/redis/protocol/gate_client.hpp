@@ -254,7 +254,7 @@ private:
     [[nodiscard]] static std::vector<gate_request_id> take_asked(gate_state& gate);
     void note_generation(gate_state& gate, std::int64_t generation);
     void wait_on(request& it, std::int64_t seen);
-    void heard(gate_state& gate, std::int64_t generation);
+    void on_message(gate_state& gate, std::int64_t generation);
     void erase(std::map<gate_id, gate_state>::iterator gate);
 
     void withdraw(request& it);

@@ -75,7 +75,7 @@ void protocol_client::erase_lock(std::map<lock_id, lock_state>::iterator lock)
 
 // --- attempts -----------------------------------------------------------------------------------
 
-attempt_id protocol_client::begin(local_time now, lock_id id, const lock_request& what)
+attempt_id protocol_client::begin(local_time now, lock_id id, const attempt_request& what)
 {
     advance(now);
     attempt& it = add_attempt(id);

@@ -80,7 +80,7 @@ public:
     void close_lock(lock_id id);
 
     /// Starts an attempt. It ends with `granted` or `failed`; with `taken`, if it takes units; or by @ref cancel.
-    attempt_id begin(local_time now, lock_id id, const lock_request& what);
+    attempt_id begin(local_time now, lock_id id, const attempt_request& what);
 
     /// Starts a transaction of a monitor. It ends with `transacted` or `failed`; or with `granted`, and then the holder
     /// executes the transaction.

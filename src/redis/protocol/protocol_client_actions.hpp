@@ -35,7 +35,7 @@ using call_id = std::uint64_t;
 using contribution_id = std::uint64_t;
 
 /// The request that an attempt makes to a lock or a pool.
-struct lock_request
+struct attempt_request
 {
     bool waits = true;
     /// For a pool: the number of units.

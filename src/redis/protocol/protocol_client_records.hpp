@@ -154,7 +154,7 @@ struct protocol_client_records
         // The time at which the bearer began to wait.
         local_time waits_since{};
         phase current = phase::joining;
-        lock_request wants;
+        attempt_request wants;
         bool is_transaction = false;
         // Whether the connection broke since the server last reported about the attempt. The client then sends `resync`
         // before any other command for it, but for a release or a cancellation.

@@ -86,18 +86,18 @@ public:
     std::set<attempt_id> attempts;
 
     /// Makes a token hold the lock. If the public object has been destroyed, has no effect, and returns an empty token.
-    owner_token entrust(const std::shared_ptr<held_lock>& held);
+    owner_token add_token(const std::shared_ptr<held_lock>& held);
 
     /// Removes a lock from the token that holds it; null if the token holds nothing. Then @p expected receives
     /// the token that holds the lock, if any.
-    std::shared_ptr<held_lock> take(owner_token owner, owner_token& expected);
+    std::shared_ptr<held_lock> remove_token(owner_token owner, owner_token& expected);
 
     /// Forgets all tokens. Their locks, which refer to this object, stay held.
     void forget_tokens() noexcept;
 
 private:
     /// Guarded by the common mutex. Nothing when the public object has been destroyed: then no token can be used.
-    std::optional<std::map<std::uint64_t, std::shared_ptr<held_lock>>> entrusted_{std::in_place};
+    std::optional<std::map<std::uint64_t, std::shared_ptr<held_lock>>> tokens_{std::in_place};
 };
 
 /// A lock that is or was held, as a guard or a token stores it. Accessible from any thread.

@@ -196,7 +196,7 @@ void session_engine::release(const std::shared_ptr<held_lock>& held, const liste
     if (!client_.holds(held->attempt))
         return complete(done, turnstile::errc::lost);
     // A thread may have posted this while another one destroyed the session.
-    if (is_over_)
+    if (has_ended_)
         return complete(done, errc::session_closed);
     if (done)
         releasing_.emplace(held->attempt, done);
@@ -267,7 +267,7 @@ void session_engine::shrink(const std::shared_ptr<held_lock>& held, const listen
     // All units were released meanwhile. The result of that release, which may begin later, is that of this one.
     if (left.held == 0 && client_.phase_name(held->attempt).empty())
         return complete(done, {});
-    if (is_over_)
+    if (has_ended_)
         return complete(done, errc::session_closed);
     if (left.held == 0)
     {
@@ -387,7 +387,7 @@ void session_engine::close(listener done)
 
 void session_engine::end_close(error_code error)
 {
-    if (std::exchange(is_over_, true))
+    if (std::exchange(has_ended_, true))
         return;
     close_timer_.cancel();
     announcement_timer_.cancel();

@@ -43,7 +43,7 @@ class contribution_handle;
 struct lock_operation
 {
     lock_operation(std::shared_ptr<lock_handle> which, time_limit how_long,
-                   const lock_request& what, lock_handler handler)
+                   const attempt_request& what, lock_handler handler)
         : lock(std::move(which))
         , limit(how_long.limit())
         , wants(what)
@@ -57,7 +57,7 @@ struct lock_operation
     /// The error with which the operation completes if it was withdrawn. At the time limit, it is empty for a lock,
     /// whose operation yields an empty grant, and `timed_out` for a take.
     error_code withdrawal_error;
-    lock_request wants;
+    attempt_request wants;
     /// For a wait on a condition: the condition, and the lock that it releases.
     std::shared_ptr<condition_handle> condition;
     std::shared_ptr<held_lock> releases;
@@ -260,7 +260,7 @@ private:
     std::set<std::string> reports_;
     local_time reports_end_{};
     bool is_closed_ = false;
-    bool is_over_ = false;
+    bool has_ended_ = false;
     bool is_performing_ = false;
     // The locks that were lost while they were held.
     std::uint64_t losses_ = 0;

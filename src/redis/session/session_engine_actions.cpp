@@ -254,7 +254,7 @@ void session_engine::perform(const reported& what)
 /// Sets the timer, which the gates and the job queues share.
 void session_engine::wake_at(std::optional<local_time> when)
 {
-    if (is_over_ || !when || *when >= wakes_at_)
+    if (has_ended_ || !when || *when >= wakes_at_)
         return;
     wakes_at_ = *when;
     timer_.wait_until(*when,

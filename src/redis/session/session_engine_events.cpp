@@ -92,7 +92,7 @@ void session_engine::announce()
     announcement_timer_.async_wait(
         [self = shared_from_this()](const error_code& error)
         {
-            if (!error && self->is_connected_ && !self->is_over_)
+            if (!error && self->is_connected_ && !self->has_ended_)
                 self->announce();
         });
 }

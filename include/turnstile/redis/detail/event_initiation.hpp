@@ -2,8 +2,8 @@
 // Distributed under the Boost Software License, Version 1.0.
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 
-#ifndef TURNSTILE_REDIS_DETAIL_SIGNAL_HPP
-#define TURNSTILE_REDIS_DETAIL_SIGNAL_HPP
+#ifndef TURNSTILE_REDIS_DETAIL_EVENT_INITIATION_HPP
+#define TURNSTILE_REDIS_DETAIL_EVENT_INITIATION_HPP
 
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/error.hpp>
@@ -16,12 +16,12 @@
 #include <turnstile/redis/detail/mapped_handler.hpp>
 #include <utility>
 
-// The initiations of an event's operations. An event is a pool of signals or a gate.
+// The initiations of an event's operations. An automatic event is a pool, a manual event is a gate.
 
 namespace turnstile::redis::detail {
 
-/// Maps the result of a timed wait for a signal: `timed_out` is no error, but `cv_status::timeout`.
-struct to_signal_status
+/// Maps the result of a timed wait for a pool: `timed_out` is no error, but `cv_status::timeout`.
+struct to_event_status
 {
     std::cv_status operator()(error_code& error, const grant& /*empty*/) const noexcept
     {
@@ -32,8 +32,8 @@ struct to_signal_status
     }
 };
 
-/// Sets the number of signals of a pool to one or zero.
-void start_set(const std::shared_ptr<lock_handle>& signals, bool is_set, done_handler handler);
+/// Sets the number of available units of a pool to one or zero.
+void start_set(const std::shared_ptr<lock_handle>& pool, bool is_set, done_handler handler);
 
 /// Base of the initiations: the event, as two pointers of which one is null.
 class event_initiation
@@ -41,21 +41,21 @@ class event_initiation
 public:
     using executor_type = boost::asio::any_io_executor;
 
-    event_initiation(const std::shared_ptr<lock_handle>& signals,
+    event_initiation(const std::shared_ptr<lock_handle>& pool,
                      const std::shared_ptr<gate_handle>& gate) noexcept
-        : signals_(&signals)
+        : pool_(&pool)
         , gate_(&gate)
     {
     }
 
     [[nodiscard]] executor_type get_executor() const noexcept
     {
-        return *signals_ ? executor_of(**signals_) : executor_of(**gate_);
+        return *pool_ ? executor_of(**pool_) : executor_of(**gate_);
     }
 
 protected:
-    [[nodiscard]] bool is_automatic() const noexcept { return *signals_ != nullptr; }
-    [[nodiscard]] auto on_signals() const noexcept { return initiation(*signals_); }
+    [[nodiscard]] bool is_automatic() const noexcept { return *pool_ != nullptr; }
+    [[nodiscard]] auto on_pool() const noexcept { return initiation(*pool_); }
 
     template <class Handler, class Map>
     void call_gate(Handler&& handler, gate_call what, time_limit limit, Map map) const
@@ -65,7 +65,7 @@ protected:
     }
 
 private:
-    const std::shared_ptr<lock_handle>* signals_;
+    const std::shared_ptr<lock_handle>* pool_;
     const std::shared_ptr<gate_handle>* gate_;
 };
 
@@ -77,8 +77,8 @@ struct initiate_event_wait : event_initiation
     void operator()(Handler&& handler) const
     {
         if (this->is_automatic())
-            this->on_signals()(std::forward<Handler>(handler), &start_acquire, without_result(),
-                               time_limit(), 1, true);
+            this->on_pool()(std::forward<Handler>(handler), &start_acquire, without_result(),
+                            time_limit(), 1, true);
         else
             this->call_gate(std::forward<Handler>(handler), gate_call::wait, time_limit(),
                             without_result());
@@ -88,8 +88,8 @@ struct initiate_event_wait : event_initiation
     void operator()(Handler&& handler, time_limit limit) const
     {
         if (this->is_automatic())
-            this->on_signals()(std::forward<Handler>(handler), &start_acquire, to_signal_status(),
-                               limit, 1, true);
+            this->on_pool()(std::forward<Handler>(handler), &start_acquire, to_event_status(),
+                            limit, 1, true);
         else
             this->call_gate(std::forward<Handler>(handler), gate_call::wait, limit, to_cv_status());
     }
@@ -103,8 +103,7 @@ struct initiate_event_change : event_initiation
     void operator()(Handler&& handler, bool is_set) const
     {
         if (this->is_automatic())
-            this->on_signals()(std::forward<Handler>(handler), &start_set, without_result(),
-                               is_set);
+            this->on_pool()(std::forward<Handler>(handler), &start_set, without_result(), is_set);
         else
             this->call_gate(std::forward<Handler>(handler),
                             is_set ? gate_call::set : gate_call::reset, time_limit(),
@@ -120,7 +119,7 @@ struct initiate_event_read : event_initiation
     void operator()(Handler&& handler) const
     {
         if (this->is_automatic())
-            this->on_signals()(std::forward<Handler>(handler), &start_read, number_to<bool>());
+            this->on_pool()(std::forward<Handler>(handler), &start_read, number_to<bool>());
         else
             this->call_gate(std::forward<Handler>(handler), gate_call::read, time_limit(),
                             number_to<bool>());
