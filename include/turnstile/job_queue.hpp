@@ -160,9 +160,9 @@ public:
      * @par Immediate completion
      * Always, through the associated immediate executor.
      * @par Complexity
-     * Logarithmic in the number of jobs and deduplication ids. As each operation on the queue, it also
-     * moves the jobs whose delays have ended, and forgets the deduplication ids whose windows have
-     * ended. Allocates the record of the job; if it has to wait, a timer is armed.
+     * Logarithmic in the number of jobs and deduplication ids. Like each operation on the queue, it also
+     * moves the jobs whose delays have ended. Allocates the record of the job; a job with a delay may
+     * arm a timer.
      */
     template <boost::asio::completion_token_for<void(error_code, job_id)> CompletionToken =
                   boost::asio::deferred_t>

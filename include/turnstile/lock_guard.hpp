@@ -174,7 +174,8 @@ public:
      *         wrongly believes that it holds the lock. The destructor and the assignment accept an
      *         empty guard.
      * @par Complexity
-     * Constant; does not allocate beyond what posting a completion needs.
+     * Linear in the number of waiters that are granted, at most one for a mutex. Does not allocate beyond what
+     * posting a completion needs.
      */
     void unlock()
         requires requires(grant_type& g) { g.unlock_now(); }
@@ -213,7 +214,8 @@ public:
      * @par Round trips
      * Redis locks: one command; none if the lock is handed over within the session.
      * @par Complexity
-     * Local locks: constant. Redis locks: logarithmic in the number of waiters.
+     * Local locks: linear in the number of waiters that are granted, at most one for a mutex. Redis locks:
+     * logarithmic in the number of waiters, for each waiter that is granted.
      */
     template <boost::asio::completion_token_for<void(error_code)> CompletionToken =
                   boost::asio::deferred_t>

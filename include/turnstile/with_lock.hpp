@@ -12,7 +12,6 @@
 #include <turnstile/detail/caller_location.hpp>
 #include <turnstile/detail/section.hpp>
 #include <turnstile/detail/stored_callable.hpp>
-#include <type_traits>
 #include <utility>
 
 namespace turnstile {

@@ -25,7 +25,7 @@ BOOST_AUTO_TEST_CASE(each_call_forgets_64_ids_at_most)
     const auto now = start + 1s;
     ids.forget_ended(now);
     BOOST_TEST(ids.size() == 136U);
-    // An id whose window is over is free before it is forgotten, and belongs to the next job then.
+    // An id whose window has ended is free before it is forgotten, and belongs to the next job then.
     BOOST_TEST(!ids.find("200", now));
     ids.add(ids.make("200", 201, now + 1h));
     ids.job_ended("200", 201, now);

@@ -318,7 +318,7 @@ BOOST_FIXTURE_TEST_CASE(many_contributions_of_an_outdated_state_last_until_the_g
     BOOST_TEST(value("n").value() == "64");
     // A lease may have been renewed before.
     BOOST_TEST(renew_contribution("a/0 -1 n c state", "15000")[0] == "own");
-    // A contribution that its client has abandoned does not keep the others waiting.
+    // A contribution that its client has dropped does not keep the others waiting.
     renew("b#1.1", fence());
     BOOST_TEST(renew_contribution("a/1 -2 n c state", "0")[0] == "own");
     BOOST_TEST(value("n").value() == "64");

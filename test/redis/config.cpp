@@ -65,11 +65,11 @@ const std::vector<refused> refused_urls{
     {"redis://h?sentinel_password=a&leese=1s",
      "sentinel_password: an & in it must be percent-encoded; otherwise, an option behind it is "
      "unknown, not name=value, given twice, or has a wrong value"},
-    {"redis://h?lease=1s&lease=2s", "lease: is given twice"},
-    {"redis://h?lease=1s&grace=1s&lease=1s", "lease: is given twice"},
-    {"redis://h/1?db=2", "db: is given twice"},
-    {"redis://u@h?user=v", "user: is given twice"},
-    {"unix://:a@/s?password=b", "password: is given twice"},
+    {"redis://h?lease=1s&lease=2s", "lease: must be given only once"},
+    {"redis://h?lease=1s&grace=1s&lease=1s", "lease: must be given only once"},
+    {"redis://h/1?db=2", "db: must be given only once"},
+    {"redis://u@h?user=v", "user: must be given only once"},
+    {"unix://:a@/s?password=b", "password: must be given only once"},
     {"redis://h?password=a&password=b",
      "password: an & in it must be percent-encoded; otherwise, an option behind it is unknown, not "
      "name=value, given twice, or has a wrong value"},

@@ -9,6 +9,7 @@
 #include <redis/session/directory_answers.hpp>
 #include <redis/session/inspection.hpp>
 #include <string>
+#include <turnstile/redis/error.hpp>
 #include <turnstile/redis/lock_status.hpp>
 #include <turnstile/redis/semaphore_directory.hpp>
 #include <vector>
@@ -18,6 +19,8 @@ namespace {
 using namespace std::chrono_literals;
 using namespace turnstile::redis::detail;
 using turnstile::redis::lock_mode;
+
+const auto server_error = make_error_code(turnstile::redis::errc::server_error);
 using words = std::vector<std::string>;
 
 }  // namespace
@@ -31,6 +34,14 @@ BOOST_AUTO_TEST_CASE(answers_of_another_form_are_no_status)
                               words{"9 5 1 0 1 1 0", "1 5 7", ""}})
         BOOST_TEST(!parse_status(each, inspected_kind::mutex));
     BOOST_TEST(!!parse_status(words{"9 0 0 0 0 1 1"}, inspected_kind::mutex));
+}
+
+// `closed` is a word of gates, where it means a success.
+BOOST_AUTO_TEST_CASE(words_that_refuse_no_call_are_server_errors)
+{
+    for (const std::string word : {"closed 1 0 0 0 0 0", "open", "", "x", "cancelled"})
+        BOOST_TEST(!!parse_listed_answer(word).error);
+    BOOST_TEST(parse_listed_answer("closed 1 0 0 0 0 0").error == server_error);
 }
 
 BOOST_AUTO_TEST_CASE(an_expired_lease_is_reported_as_zero_and_an_upgrade_without_a_position)

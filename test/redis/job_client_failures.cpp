@@ -257,7 +257,7 @@ BOOST_AUTO_TEST_CASE(a_job_that_is_fetched_during_a_cancellation_is_returned)
     BOOST_TEST(commands[0].arguments.at(2) == "r");
 }
 
-BOOST_AUTO_TEST_CASE(nobody_learns_the_result_of_an_abandoned_call)
+BOOST_AUTO_TEST_CASE(nobody_learns_the_result_of_a_dropped_call)
 {
     connect();
     BOOST_TEST(!machine.drop_call(push()));
@@ -271,7 +271,7 @@ BOOST_AUTO_TEST_CASE(nobody_learns_the_result_of_an_abandoned_call)
 }
 
 // The end of an attempt is sent even if nobody waits for the answer.
-BOOST_AUTO_TEST_CASE(an_abandoned_call_is_not_sent_unless_it_ends_an_attempt)
+BOOST_AUTO_TEST_CASE(a_dropped_call_is_not_sent_unless_it_ends_an_attempt)
 {
     connect();
     const job_attempt_id name = start();

@@ -671,7 +671,7 @@ BOOST_AUTO_TEST_CASE(a_notification_that_is_refused_after_its_first_part_has_an_
     more.ticket = 77;
     client.answer(more);
     client.refuse("MISCONF");
-    BOOST_TEST(!client.machine.drop_call(call));
+    BOOST_TEST(!client.machine.drop_unsent_call(call));
     client.pass(101ms);
     BOOST_TEST(client.sent() == "notify");
     client.refuse("NOPERM no permission");

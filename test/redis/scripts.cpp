@@ -446,7 +446,7 @@ BOOST_AUTO_TEST_CASE(late_resync_does_not_reclaim_a_lock_whose_lease_expired_bef
     }
 }
 
-// The caller of the script that grants the lock has a shorter lease, and the keys would soon expire.
+// The claim lease of the next waiter outlasts the lease of the releasing client, by which the keys would expire.
 BOOST_AUTO_TEST_CASE(keys_live_as_long_as_a_grant_with_the_claim_lease_of_another_client)
 {
     idle = "0";

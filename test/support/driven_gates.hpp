@@ -125,7 +125,7 @@ public:
     /// The results since the last check: numbers of requests, and how each ended.
     std::string ended()
     {
-        // In the order of client_result.
+        // In the order of client_result; gates have no fencing tokens.
         static constexpr std::array<const char*, 17> names{
             "closed",  "open",     "exists",     "busy",   "cancelled", "lost",
             "unknown", "refused",  "missing",    "no job", "foreign",   "wrongtype",

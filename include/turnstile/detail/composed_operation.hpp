@@ -12,7 +12,7 @@
 #include <boost/asio/dispatch.hpp>
 #include <turnstile/detail/bound_completion.hpp>
 #include <turnstile/detail/executor_context.hpp>
-#include <turnstile/detail/initiation.hpp>
+#include <turnstile/detail/executor_initiation.hpp>
 #include <turnstile/detail/rerouted_handler.hpp>
 #include <type_traits>
 #include <utility>
@@ -43,7 +43,7 @@ auto start_composed(Implementation implementation, Executor executor, Completion
         boost::asio::async_compose<decltype(own), Signature>(std::move(started), own, associated);
     };
     return boost::asio::async_initiate<CompletionToken, Signature>(
-        initiation(std::move(executor), start), token, std::move(implementation));
+        executor_initiation(std::move(executor), start), token, std::move(implementation));
 }
 
 }  // namespace turnstile::detail

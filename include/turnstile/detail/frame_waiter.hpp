@@ -89,10 +89,10 @@ public:
         take_resumer()();
     }
 
-    void abandon() noexcept
+    void discard() noexcept
     {
         canceller::detach(*this);
-        abandon_delivery(request_, *this);
+        discard_delivery(request_, *this);
         // The returned resumer destroys the coroutine, through its executor.
         take_resumer();
     }

@@ -25,7 +25,7 @@
 #include <memory>
 #include <optional>
 #include <turnstile/detail/executor_context.hpp>
-#include <turnstile/detail/initiation.hpp>
+#include <turnstile/detail/executor_initiation.hpp>
 #include <turnstile/detail/rerouted_handler.hpp>
 #include <turnstile/error.hpp>
 #include <type_traits>
@@ -387,7 +387,8 @@ auto start_section(Executor executor, CompletionToken&& token, Acquire acquire, 
             std::move(own), std::move(started), fallback));
     };
     return boost::asio::async_initiate<CompletionToken, section_signature_t<Body, Ownership>>(
-        initiation(std::move(executor), start), token, std::move(acquire), std::move(body));
+        executor_initiation(std::move(executor), start), token, std::move(acquire),
+        std::move(body));
 }
 
 }  // namespace turnstile::detail

@@ -27,7 +27,7 @@ namespace turnstile::detail {
  * a permit keeps the state alive. The value of a waiter is the number of units that it requests, or
  * holds once granted.
  *
- * `slow` is set while the semaphore is closed or owes units. It owes units if the capacity was
+ * `slow` is set while the semaphore is closed, watched, or owes units. It owes units if the capacity was
  * lowered below the units in use; released units then reduce this debt and do not become available.
  */
 template <class Synchronization>
@@ -102,7 +102,8 @@ public:
     {
         if (try_acquire_quickly(attempt.value)) [[likely]]
             return true;
-        // Most attempts that have to wait need not lock the queue here. A closed semaphore refuses them.
+        // Most attempts that have to wait need not lock the queue here. With `slow`, the semaphore may be closed, and
+        // refuse them.
         const std::uint64_t word = word_.peek();
         if ((word & slow) == 0 && ((word & has_waiters) != 0 || available_in(word) < attempt.value))
             return false;

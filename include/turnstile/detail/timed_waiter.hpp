@@ -162,7 +162,7 @@ private:
         canceller::detach(*this);
         // Only the completion of the timer was destroyed: nobody has used the grant.
         if ((endings & wait_ran) != 0)
-            abandon_delivery(base::request_, *this);
+            discard_delivery(base::request_, *this);
         auto* const kept = keeps_state_ ? this->queue : nullptr;
         base::destroy_with_handler();
         if (kept != nullptr)

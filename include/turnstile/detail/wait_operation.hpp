@@ -24,7 +24,7 @@
 #include <turnstile/detail/bound_completion.hpp>
 #include <turnstile/detail/error_report.hpp>
 #include <turnstile/detail/executor_context.hpp>
-#include <turnstile/detail/initiation.hpp>
+#include <turnstile/detail/executor_initiation.hpp>
 #include <turnstile/detail/rerouted_handler.hpp>
 #include <turnstile/detail/wait_queue_base.hpp>
 #include <turnstile/detail/waiter.hpp>
@@ -204,7 +204,7 @@ void accept_delivery(Request& request, waiter& w) noexcept
 /// The waiter has ended, but its context shuts down: undoes its grant, and drops its reference to the
 /// state, if it has one.
 template <class Request>
-void abandon_delivery(Request& request, waiter& w) noexcept
+void discard_delivery(Request& request, waiter& w) noexcept
 {
     BOOST_ASSERT(w.stage == waiter_stage::ended);
     request.undo_grant(w);
@@ -235,7 +235,7 @@ public:
     ~delivery()
     {
         if (waiter_ != nullptr)
-            waiter_->abandon();
+            waiter_->discard();
     }
 
     [[nodiscard]] allocator_type get_allocator() const noexcept { return waiter_->get_allocator(); }
@@ -285,10 +285,10 @@ public:
 
     [[nodiscard]] allocator_type get_allocator() const noexcept { return get_allocator(handler_); }
 
-    void abandon() noexcept
+    void discard() noexcept
     {
         canceller::detach(*this);
-        abandon_delivery(request_, *this);
+        discard_delivery(request_, *this);
         whole(*this).drop();
     }
 
@@ -442,7 +442,7 @@ struct no_limit
 template <class Executor>
 auto initiate_wait(Executor executor)
 {
-    return initiation(
+    return executor_initiation(
         std::move(executor),
         []<class Handler, class Request, class Limit>(Handler&& handler, const Executor& fallback,
                                                       Request request, const Limit& limit)

@@ -219,7 +219,7 @@ struct config
     /// The limit of each step of an attempt to connect: resolving the name, connecting the socket, the TLS
     /// handshake, and with sentinels each query. The system cannot be interrupted while it asks a name server, so
     /// that may take longer. If a server accepts the connection but sends nothing, the attempt fails after two
-    /// @ref health_check; if it sends something, but no answers, when the time of all steps is over. The session
+    /// @ref health_check; if it sends something, but no answers, when the time of all steps has ended. The session
     /// repeats attempts, so the only operation that this value limits is session::async_close(). To limit an
     /// operation, use its timed form, such as `async_try_lock_for`.
     std::chrono::milliseconds connect_timeout{1'000};

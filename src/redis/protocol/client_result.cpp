@@ -15,12 +15,13 @@ namespace turnstile::redis::detail {
 std::optional<client_result> result_of(std::string_view word) noexcept
 {
     using result = client_result;
-    constexpr std::array<std::pair<std::string_view, result>, 16> words{
+    constexpr std::array<std::pair<std::string_view, result>, 17> words{
         {{"ok", result::ok},
          {"open", result::open},
          {"closed", result::ok},
          {"exists", result::exists},
          {"busy", result::busy},
+         {"cancelled", result::cancelled},
          {"withdrawn", result::cancelled},
          {"lost", result::lost},
          {"unknown", result::unknown},

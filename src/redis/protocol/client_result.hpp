@@ -21,9 +21,9 @@ enum class client_result
     exists,
     /// The attempt does not wait, and the lock is not available.
     busy,
-    /// Cancelled, without an effect.
+    /// Cancelled. An attempt had no effect; a change of a gate may still be executed.
     cancelled,
-    /// The lease had ended before.
+    /// The lock or the attempt of the job was lost before.
     lost,
     /// The server may or may not have executed the command.
     unknown,
@@ -57,11 +57,16 @@ enum class client_result
 /// The result of a command that the server refused with an error, without having executed it.
 [[nodiscard]] client_result refusal_of(std::string_view error) noexcept;
 
-/// Whether a result concerns the keys of an object. @p text is the error text, if there is one.
+/// Whether the keys belong to another version or another program.
+[[nodiscard]] inline bool is_foreign(client_result what) noexcept
+{
+    return what == client_result::foreign_layout || what == client_result::wrong_type;
+}
+
+/// Whether a report about a result names the keys. @p text is the error text of a refusal, if there is one.
 [[nodiscard]] inline bool is_about_keys(client_result what, std::string_view text) noexcept
 {
-    return !text.empty() || what == client_result::foreign_layout ||
-           what == client_result::wrong_type;
+    return !text.empty() || is_foreign(what);
 }
 
 }  // namespace turnstile::redis::detail

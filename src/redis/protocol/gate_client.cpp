@@ -281,7 +281,7 @@ std::optional<gate_client::gate_answer> gate_client::parse(std::string_view text
     gate_answer result;
     result.result = *word;
     // For unusable keys, there is no generation.
-    if (!is_about_keys(*word, {}) && !parse_number(text, result.generation))
+    if (!is_foreign(*word) && !parse_number(text, result.generation))
         return std::nullopt;
     return result;
 }
@@ -411,7 +411,7 @@ void gate_client::on_withdraw(request& it, const gate_answer& answer)
 }
 
 /// The result of a request that the server refuses permanently.
-client_result gate_client::refusal_of(const request& it, std::string_view text)
+client_result gate_client::refusal(const request& it, std::string_view text)
 {
     const bool has_effect = it.what != gate_call::read && it.what != gate_call::wait;
     const bool may_be_done =
@@ -436,7 +436,7 @@ void gate_client::refused(local_time now, std::uint64_t number, std::string_view
     if (sent->withdraws)
         end_cancelled(it);
     if (!is_transient(text))
-        return end(it.id, refusal_of(it, text), text);
+        return end(it.id, refusal(it, text), text);
     timers_.set(timer::request, it.id, it.due, now_ + retry_interval);
 }
 
@@ -449,7 +449,7 @@ void gate_client::on_refused_ask(gate_id id, std::string_view text)
     ending.insert(ending.begin(), found->second.waiting.begin(), found->second.waiting.end());
     if (!is_transient(text))
         for (const gate_request_id waiter : ending)
-            end(waiter, refusal_of(requests_.at(waiter), text), text);
+            end(waiter, refusal(requests_.at(waiter), text), text);
     const auto still = gates_.find(id);
     if (still != gates_.end() && still->second.has_waiters())
         timers_.set(timer::gate, id, still->second.due, now_ + retry_interval);

@@ -122,11 +122,10 @@ public:
     /// was too late.
     void cancel(local_time now, gate_request_id id);
 
-    /// Cancels a request without `gate_ended`, except that a change without an answer is still executed.
+    /// Cancels a request without `gate_ended`. A change that was not answered yet is still executed.
     void detach(local_time now, gate_request_id id);
 
-    /// Like detach(), but a change that the server cannot know is not executed. Returns whether the server certainly
-    /// does not know the request.
+    /// Like detach(), but a change that was never sent is not executed. Returns whether the request was never sent.
     bool drop(local_time now, gate_request_id id);
 
     // --- events ---
@@ -259,7 +258,7 @@ private:
 
     void withdraw(request& it);
     void end_cancelled(request& it);
-    [[nodiscard]] static client_result refusal_of(const request& it, std::string_view text);
+    [[nodiscard]] static client_result refusal(const request& it, std::string_view text);
     void end_all(const std::set<gate_request_id>& waiters, client_result result);
     void end(gate_request_id id, client_result result, std::string_view text = {});
     void advance(local_time now);

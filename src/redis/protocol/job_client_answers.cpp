@@ -25,8 +25,7 @@ client_result job_result_of(std::string_view status) noexcept
 
 }  // namespace
 
-/// The result of a refused command, which may be the end of an attempt. The server may have ended the attempt although it
-/// reports an error.
+/// The result of a refused command; `unknown` if the server may have ended the attempt nevertheless.
 client_result job_client::refusal(const std::optional<ending>& what, std::string_view error)
 {
     const bool may_be_done =

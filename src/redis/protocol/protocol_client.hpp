@@ -118,7 +118,7 @@ public:
     call_id call(local_time now, lock_id pool, call_kind what, std::int64_t number = 0);
 
     /// Cancels a call that the server cannot know. Returns false if the server may know the call, which then continues.
-    bool drop_call(call_id id);
+    bool drop_unsent_call(call_id id);
 
     /// Notifies one waiter of a condition, or all waiters. Ends with `called`.
     call_id notify(local_time now, lock_id lock, std::string condition, bool all);

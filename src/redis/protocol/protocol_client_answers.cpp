@@ -14,9 +14,10 @@ namespace turnstile::redis::detail {
 /// Why the lock cannot be acquired, if the cause is the contents of its keys.
 std::optional<client_result> protocol_client::unusable(status what) noexcept
 {
-    if (what < status::foreign && what != status::impossible)
-        return std::nullopt;
-    return result_of(what);
+    // The statuses from `foreign` on concern the keys.
+    if (what >= status::foreign || what == status::impossible)
+        return result_of(what);
+    return std::nullopt;
 }
 
 /// Describes the difference between a pool's capacity and the one that the client stated, and the remedy. Users of the

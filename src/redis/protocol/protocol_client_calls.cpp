@@ -47,7 +47,7 @@ bool protocol_client::may_be_done(const pending_call& it)
     return it.what != call_kind::read && (it.call.repeated || it.newest != 0);
 }
 
-bool protocol_client::drop_call(call_id id)
+bool protocol_client::drop_unsent_call(call_id id)
 {
     const auto found = calls_.find(id);
     if (found == calls_.end() || found->second.awaited_answer != 0 || may_be_done(found->second))

@@ -41,7 +41,7 @@ void set_status(parsed_answer& result, std::string_view word)
     if (found != words.end())
         result.answer.status = found->second;
     else
-        result.error = error_of(result_of(word).value_or(client_result::refused));
+        result.error = error_of_refusal(word);
 }
 
 }  // namespace

@@ -54,4 +54,10 @@ error_code error_of(client_result result, std::string_view text)
     return errc::server_error;
 }
 
+error_code error_of_refusal(std::string_view word)
+{
+    const error_code code = error_of(result_of(word).value_or(client_result::refused));
+    return code ? code : make_error_code(errc::server_error);
+}
+
 }  // namespace turnstile::redis::detail

@@ -15,6 +15,9 @@ namespace turnstile::redis::detail {
 /// The error code for a result of a client. @p text is the error text of the server, if there is one.
 [[nodiscard]] error_code error_of(client_result result, std::string_view text = {});
 
+/// The error code for a word by which a script refuses a call; `server_error` for all other words.
+[[nodiscard]] error_code error_of_refusal(std::string_view word);
+
 }  // namespace turnstile::redis::detail
 
 #endif

@@ -81,7 +81,7 @@ struct gate_operation_state
     completion<error_code, std::int64_t> done;
     /// The request in progress; 0 before and afterwards.
     gate_request_id request = 0;
-    /// Whether the time limit is over, and the error to complete with.
+    /// Whether the time limit has expired, and the error to complete with.
     bool is_too_late = false;
     error_code too_late;
     std::unique_ptr<boost::asio::steady_timer> timer;

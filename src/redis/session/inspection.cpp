@@ -160,8 +160,7 @@ std::string channel_prefix(const lock_handle& lock)
 /// The error for keys that cannot be used.
 error_code error_in(std::span<const std::string> leaves)
 {
-    const auto why = leaves.size() == 1 ? result_of(leaves[0]) : std::nullopt;
-    return error_of(why.value_or(client_result::refused));
+    return error_of_refusal(leaves.size() == 1 ? std::string_view(leaves[0]) : std::string_view());
 }
 
 void inspect(session_engine& engine, const std::shared_ptr<lock_handle>& lock,

@@ -483,7 +483,7 @@ void session_engine::finish_shrinking(attempt_id attempt, std::uint64_t changes,
 void session_engine::abort_calls(error_code unsent, error_code sent)
 {
     for (const auto& [call, whose] : std::exchange(calling_, {}))
-        whose.second->complete(client_.drop_call(call) ? unsent : sent, 0);
+        whose.second->complete(client_.drop_unsent_call(call) ? unsent : sent, 0);
 }
 
 void session_engine::complete_ready(error_code error)

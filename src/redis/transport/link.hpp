@@ -102,7 +102,7 @@ public:
     /// Ends the link; ended() follows.
     virtual void cancel() = 0;
 
-    /// For a forked child, before it runs anything.
+    /// Like cancel(), in a forked child, before it runs anything.
     virtual void cancel_at_once() = 0;
 
 protected:

@@ -230,7 +230,7 @@ void parse_options(std::string_view text, bool has_database, config& to)
         {
             std::string name = parse_option(take_until(text, '&'), to);
             if (std::ranges::find(given, name) != given.end())
-                refuse(name + ": is given twice");
+                refuse(name + ": must be given only once");
             given.push_back(name);
             if (name.ends_with("password"))
                 password = std::move(name);

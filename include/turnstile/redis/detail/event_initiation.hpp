@@ -20,7 +20,7 @@
 
 namespace turnstile::redis::detail {
 
-/// Maps the result of a timed wait for a pool: `timed_out` is no error, but `cv_status::timeout`.
+/// Maps the result of a timed wait for an automatic event: `timed_out` is no error, but `cv_status::timeout`.
 struct to_event_status
 {
     std::cv_status operator()(error_code& error, const grant& /*empty*/) const noexcept

@@ -2,8 +2,8 @@
 // Distributed under the Boost Software License, Version 1.0.
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 
-#ifndef TURNSTILE_DETAIL_INITIATION_HPP
-#define TURNSTILE_DETAIL_INITIATION_HPP
+#ifndef TURNSTILE_DETAIL_EXECUTOR_INITIATION_HPP
+#define TURNSTILE_DETAIL_EXECUTOR_INITIATION_HPP
 
 #include <utility>
 
@@ -15,12 +15,12 @@ namespace turnstile::detail {
 /// Asio keeps an initiation in the frame of a coroutine until the operation ends. The context of the
 /// executor may be destroyed before, so the start moves the executor out.
 template <class Executor, class Start>
-class initiation
+class executor_initiation
 {
 public:
     using executor_type = Executor;
 
-    initiation(Executor&& executor, Start start) noexcept
+    executor_initiation(Executor&& executor, Start start) noexcept
         : executor_(std::move(executor))
         , start_(start)
     {
@@ -38,7 +38,7 @@ public:
     template <class Handler, class... Args>
     void operator()(Handler&& handler, Args&&... args) const&
     {
-        initiation (*this)(std::forward<Handler>(handler), std::forward<Args>(args)...);
+        executor_initiation (*this)(std::forward<Handler>(handler), std::forward<Args>(args)...);
     }
 
 private:
