@@ -13,7 +13,6 @@
 #include <string>
 #include <turnstile/redis/error.hpp>
 #include <utility>
-#include <vector>
 
 // A URL has four parts. Each is cut off before it is decoded, so that an encoded delimiter delimits nothing:
 //
@@ -214,24 +213,13 @@ std::string parse_option(std::string_view text, config& to)
     return name;
 }
 
-/// Sets options, each at most once: user, password and database may already be set by other parts of the URL.
-void parse_options(std::string_view text, bool has_database, config& to)
+void parse_options(std::string_view text, config& to)
 {
-    std::vector<std::string> given;
-    if (!to.username.empty())
-        given.emplace_back("user");
-    if (!to.password.empty())
-        given.emplace_back("password");
-    if (has_database)
-        given.emplace_back("db");
     std::string password;
     while (!text.empty())
         try
         {
             std::string name = parse_option(take_until(text, '&'), to);
-            if (std::ranges::find(given, name) != given.end())
-                refuse(name + ": must be given only once");
-            given.push_back(name);
             if (name.ends_with("password"))
                 password = std::move(name);
         }
@@ -242,7 +230,7 @@ void parse_options(std::string_view text, bool has_database, config& to)
             // The option may be a part of the password.
             refuse(password +
                    ": an & in it must be percent-encoded; otherwise, an option behind it is "
-                   "unknown, not name=value, given twice, or has a wrong value");
+                   "unknown, not name=value, or has a wrong value");
         }
 }
 
@@ -294,17 +282,14 @@ std::string_view take_user(std::string_view& hosts)
     return user;
 }
 
-/// Returns whether the path contains a database.
-bool parse_path(std::string_view path, config& to)
+void parse_path(std::string_view path, config& to)
 {
     if (!to.sentinels.empty())
         to.master_name = decode("master", take_until(path, '/'));
     if (path.ends_with('/'))
         path.remove_suffix(1);
-    if (path.empty())
-        return false;
-    to.database = read_database(decode("db", path));
-    return true;
+    if (!path.empty())
+        to.database = read_database(decode("db", path));
 }
 
 void parse_sentinels(std::string_view hosts, config& to)
@@ -323,7 +308,7 @@ void parse_unix(std::string_view place, std::string_view options, config& to)
     if (!before.empty() || slash == place.size())
         refuse("unix: three slashes must stand before the path, as in unix:///run/redis.sock");
     to.unix_socket = decode("path", place.substr(slash));
-    parse_options(options, false, to);
+    parse_options(options, to);
 }
 
 }  // namespace
@@ -353,8 +338,8 @@ void parse_url(std::string_view url, config& to)
         parse_sentinels(hosts, to);
     else
         refuse(unknown_scheme);
-    const bool has_database = parse_path(place, to);
-    parse_options(url, has_database, to);
+    parse_path(place, to);
+    parse_options(url, to);
 }
 
 }  // namespace turnstile::redis::detail
