@@ -20,6 +20,7 @@
 #include <exception>
 #include <iostream>
 #include <map>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -69,10 +70,10 @@ std::string read_token(const char* variable)
     return token;
 }
 
-int run(int argc, char** argv)
+/// Reads the options and the environment, and sets up the log. Returns the exit status if the program ends with that.
+std::optional<int> read_settings(int argc, char** argv, server_settings& connections,
+                                 service_settings& behaviour)
 {
-    server_settings connections;
-    service_settings behaviour;
     auto max_wait = behaviour.max_wait.count();
     auto max_lease = behaviour.max_lease.count();
     auto request_timeout = connections.request_timeout.count();
@@ -209,6 +210,15 @@ int run(int argc, char** argv)
     behaviour.max_lease = std::chrono::seconds(max_lease);
     connections.request_timeout = std::chrono::seconds(request_timeout);
     connections.idle_timeout = std::chrono::seconds(idle_timeout);
+    return std::nullopt;
+}
+
+int run(int argc, char** argv)
+{
+    server_settings connections;
+    service_settings behaviour;
+    if (const auto status = read_settings(argc, argv, connections, behaviour))
+        return *status;
 
     // A file that reaches the limit of its size is an error of writing, like a full disk.
     std::signal(SIGXFSZ, SIG_IGN);
@@ -217,8 +227,9 @@ int run(int argc, char** argv)
     raise_descriptor_limit();
 
     // Each thread of the resolver looks up one name at a time.
-    boost::asio::io_context context(boost::asio::config_from_string(
-        "scheduler.concurrency_hint=1\nresolver.threads=" + std::to_string(calls.hosts.size())));
+    boost::asio::io_context context(
+        boost::asio::config_from_string("scheduler.concurrency_hint=1\nresolver.threads=" +
+                                        std::to_string(behaviour.notify.hosts.size())));
     service answers(context, behaviour);
     server listener(context, answers, connections);
     boost::asio::signal_set signals(context, SIGINT, SIGTERM);

@@ -39,9 +39,8 @@ BOOST_AUTO_TEST_CASE(answers_of_another_form_are_no_status)
 // `closed` is a word of gates, where it means a success.
 BOOST_AUTO_TEST_CASE(words_that_refuse_no_call_are_server_errors)
 {
-    for (const std::string word : {"closed 1 0 0 0 0 0", "open", "", "x", "cancelled"})
-        BOOST_TEST(!!parse_listed_answer(word).error);
-    BOOST_TEST(parse_listed_answer("closed 1 0 0 0 0 0").error == server_error);
+    for (const std::string answer : {"closed 1 0 0 0 0 0", "open", "", "x"})
+        BOOST_TEST(parse_listed_answer(answer).error == server_error);
 }
 
 BOOST_AUTO_TEST_CASE(an_expired_lease_is_reported_as_zero_and_an_upgrade_without_a_position)

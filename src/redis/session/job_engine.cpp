@@ -187,23 +187,20 @@ void job_engine::perform(const job_granted& what)
     }
     const std::shared_ptr<waiting_worker> worker = found->second;
     std::shared_ptr<const void> payload;
-    std::string reason;
+    std::string reason = "the payload cannot be read";
     try
     {
         payload = worker->queue->read(what.payload);
     }
     catch (const std::exception& thrown)
     {
-        reason = thrown.what();
+        // Without a reason, the script would take the job for finished.
+        if (const std::string text = thrown.what(); !text.empty())
+            reason = text;
     }
-    catch (...)
+    catch (...)  // NOLINT(bugprone-empty-catch): a constructor of the payload may throw anything
     {
-        // A constructor of the payload may throw anything.
-        reason.clear();
     }
-    // Without a reason, the script would take the job for finished.
-    if (reason.empty())
-        reason = "the payload cannot be read";
     if (!payload)
     {
         owner_->report(errc::bad_state, worker->queue->options.key,
