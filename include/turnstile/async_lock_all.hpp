@@ -264,7 +264,7 @@ public:
  * @par Thread safety
  * As with the mutexes.
  * @par Immediate completion
- * If all locks are free, of local mutexes, through the associated immediate executor.
+ * If all mutexes are local and free, through the associated immediate executor.
  * @par Complexity
  * Linear in the number of mutexes; one allocation for each mutex that is not free.
  */

@@ -54,7 +54,7 @@ namespace turnstile {
  *
  * @par Executors
  * A waiter is resumed on its own associated executor. The executor of the mutex is only the
- * fallback for handlers without an executor. If there are none, its context need not run.
+ * fallback for handlers without an executor. Without such handlers, its context need not run.
  *
  * @par The Executor parameter
  * In this and all other class templates of the library, `Executor` is the type of the fallback

@@ -145,8 +145,8 @@ public:
     /// Whether the attempt still counts: the job is neither empty nor lost.
     [[nodiscard]] bool valid() const noexcept { return grant_.valid(); }
 
-    /// A cancellation slot that is triggered, on the executor of the worker, if the lease or the
-    /// time limit of the attempt ends. Not connected if there is neither. While the body of
+    /// A cancellation slot that is triggered, on the executor of the worker, when the attempt is
+    /// lost: at the end of its lease or time limit. Not connected if there is neither. While the body of
     /// `with_job` runs, the slot is in use; see lock_guard::lost().
     [[nodiscard]] boost::asio::cancellation_slot lost() const noexcept { return grant_.lost(); }
 
@@ -168,7 +168,7 @@ public:
     [[nodiscard]] std::uint64_t fencing_token() const noexcept { return grant_.fencing_token(); }
 
     /// Reports the progress, from 0 to 1, for listings. Other values are brought into that range.
-    /// No effect if the attempt does not count any more.
+    /// No effect if the attempt no longer counts.
     void progress(double fraction) noexcept { grant_.progress(fraction); }
 
     /**
@@ -181,9 +181,9 @@ public:
      * @par Completion Signature
      * @code void(error_code) @endcode
      * @par Errors
-     * @ref errc::empty_guard if the object is empty; @ref errc::lost if the attempt did not count
-     * any more. Then another attempt may be in progress, and the result does not count. Over Redis
-     * also `redis::errc::unknown_outcome` and the errors of the session.
+     * @ref errc::empty_guard if the object is empty; @ref errc::lost if the attempt no longer
+     * counted. Then another attempt may be in progress. Over Redis also `redis::errc::unknown_outcome`
+     * and the errors of the session.
      * @par Per-Operation Cancellation
      * None. A local operation completes at once; over Redis, with the answer of the server.
      * @par Immediate completion

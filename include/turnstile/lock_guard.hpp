@@ -143,8 +143,8 @@ public:
      * lost, so its slot is not connected.
      *
      * A slot has one handler: an operation that is bound to it replaces the previous one. While the
-     * body of `with_lock` runs, `with_lock` uses the slot to cancel the body. So a body that binds an
-     * operation to it is not cancelled any more; a loss is reported nevertheless.
+     * body of `with_lock` runs, `with_lock` uses the slot to cancel the body. If the body binds an
+     * operation to it, a loss no longer cancels the body, but is still reported.
      */
     [[nodiscard]] boost::asio::cancellation_slot lost() const noexcept { return grant_.lost(); }
 

@@ -133,7 +133,7 @@ private:
  * turnstile::async_mutex orders{executor, "orders", watch};
  *
  * for (const auto& lock : watch->deadlock_report(std::chrono::seconds(30)))
- *     log(lock.name, lock.holder->where, lock.waiters.size());
+ *     log(lock.name, lock.waiters.size());
  * @endcode
  *
  * A lock is watched for its whole life, or never. A watched lock does not use the fast path, and

@@ -172,7 +172,7 @@ awaitable<void> service::call_back(std::string id, notify_target target, std::st
     body.append(event).append("\",\"name\":").append(quoted(name));
     if (granted.what == outcome::done && announces)
     {
-        // If that fails, the units return when the lease ends.
+        // If that fails, the units return when the lease expires.
         co_await store_->release(name, granted.permit);
         granted.undo = {};
     }

@@ -73,7 +73,7 @@ public:
      * @brief Completes an acquisition only after this many replicas have acknowledged the grant.
      *
      * Applies to mutexes, monitors, permits of semaphores and locks of shared mutexes, but not to units that
-     * are taken permanently. By default, the session asks no replica. If too few replicas have acknowledged
+     * are taken for good. By default, the session asks no replica. If too few replicas have acknowledged
      * the grant after @p timeout, from 1 ms to 24 h, the session releases the lock, and the operation fails
      * with `errc::not_replicated`. The session uses a second connection for this.
      *
@@ -309,8 +309,7 @@ public:
      * @brief Waits for the lock, but no longer than a duration.
      *
      * @param duration how long to wait, on the steady clock, from the start on the strand of the session.
-     *                 Zero or less acts as
-     *                 @ref async_try_lock; a duration that is out of range waits forever.
+     *                 Zero or less acts as @ref async_try_lock; a duration that is out of range waits forever.
      * @par Completion Signature
      * @code void(error_code, std::optional<lock_guard<async_mutex>>) @endcode
      * The optional is empty after a time-out; that is not an error.

@@ -59,12 +59,12 @@ using semaphore_options = mutex_options;
  * `errc::capacity_mismatch`, and the log contains both numbers; mutex_options::adopt_capacity accepts the
  * server's capacity instead. @ref async_set_capacity changes the capacity for all sessions. The server
  * deletes a semaphore that is not used for a lease and the idle time of the session, unless units were taken
- * permanently or the capacity was changed. The next user creates it anew.
+ * for good or the capacity was changed. The next user creates it anew.
  *
  * @par What is exact
  * Units are neither lost nor duplicated if messages, connections or clients are lost. If the *server* loses
  * its memory, holders of permits reclaim their units as far as the capacity allows. Units that were added or
- * taken permanently since the server's last saved state are forgotten.
+ * taken for good since the server's last saved state are forgotten.
  *
  * @par Fairness
  * First in, first out, strictly, as the server sees it. Small requests do not overtake a large request at the
@@ -260,7 +260,7 @@ public:
     }
 
     /**
-     * @brief Waits for units and takes them permanently (the P of P/V), without permit or lease.
+     * @brief Waits for units and takes them for good (the P of P/V), without permit or lease.
      *
      * The server first grants the units with a lease, and removes them when this process has confirmed the
      * grant. If the process crashes before that, the units pass to the next waiter. So a lost message or
@@ -289,7 +289,7 @@ public:
             detail::time_limit(), units, true);
     }
 
-    /// Waits for one unit and takes it permanently; see the other overload. Completion signature
+    /// Waits for one unit and takes it for good; see the other overload. Completion signature
     /// `void(error_code)`.
     template <boost::asio::completion_token_for<void(error_code)> CompletionToken =
                   boost::asio::deferred_t>
@@ -378,7 +378,7 @@ public:
     /**
      * @brief Creates the semaphore if it does not exist, and reports whether it did so.
      *
-     * The first use creates the semaphore as well.
+     * So does the first use, except of @ref async_available and @ref async_inspect.
      *
      * @par Completion Signature
      * @code void(error_code, bool) @endcode

@@ -193,9 +193,10 @@ struct config
     /// The time within which the receiver has to confirm a new grant; from 100 ms to the lease. If not set:
     /// 4 s, or the lease if that is shorter.
     std::optional<std::chrono::milliseconds> claim_lease;
-    /// How long the keys of a lock outlive its last use. The effective time is at least the lease and 500 ms, so the
-    /// server does not forget a waiter before it asks again. If sessions have different leases, set it to at least the
-    /// longest: a holder whose lock the server has lost and then forgotten again reclaims it with its old token.
+    /// The keys of a lock expire a lease and this time after its last use, or up to half of this time earlier. The
+    /// effective time is at least the lease, and at least 500 ms, so the server does not forget a waiter before it
+    /// asks again. If sessions have different leases, set it to at least the longest: a holder whose lock the server
+    /// has lost and then forgotten again reclaims it with its old token.
     std::chrono::milliseconds idle_time{60'000};
     /// The fraction of a lease after which it is renewed; between 0.05 and 0.9. It is renewed earlier if less than a
     /// third of the time for which the holder relies on it would be left for the renewal.
@@ -219,9 +220,9 @@ struct config
     /// The limit of each step of an attempt to connect: resolving the name, connecting the socket, the TLS
     /// handshake, and with sentinels each query. The system cannot be interrupted while it asks a name server, so
     /// that may take longer. If a server accepts the connection but sends nothing, the attempt fails after two
-    /// @ref health_check; if it sends something, but no answers, when the time of all steps has ended. The session
-    /// repeats attempts, so the only operation that this value limits is session::async_close(). To limit an
-    /// operation, use its timed form, such as `async_try_lock_for`.
+    /// @ref health_check; if it sends something, but no answers, after the time of all steps. The session repeats
+    /// attempts, so this value limits no operation but session::async_close(). To limit an operation, use its timed
+    /// form, such as `async_try_lock_for`.
     std::chrono::milliseconds connect_timeout{1'000};
     /// The longest pause between two attempts to connect. A session keeps trying even if the server rejects
     /// it, because an operator may repair the server.

@@ -38,7 +38,8 @@ namespace turnstile::redis {
  * @par Initial state
  * The first user of a name decides it. All users have to name the same @ref event_reset; otherwise operations
  * fail with `errc::foreign_layout`. The server deletes an event in its initial state that is not used for
- * three leases and the idle time of the session, and the next user creates it anew. Any other event is kept forever.
+ * three leases (an automatic one: a lease) and the idle time of the session, and the next user creates it anew.
+ * Any other event is kept forever.
  *
  * @par What is exact
  * If messages, connections or clients are lost, no waiter misses a set, and a set or a reset happens once.

@@ -207,13 +207,11 @@ public:
      * @par Immediate completion
      * Never.
      * @par Round trips
-     * One command, and one message if the operation has to wait. Another command then reads a payload above 4 KiB; one
-     * above 64 KiB needs it in any case. It is also sent after a long wait, when the clocks of both machines may have
-     * drifted apart by about half of the lease or of the time limit: with the defaults, after about 70 seconds.
-     * A waiting worker sends nothing, except while something will be due, such as the end of a delay or a lease.
-     * Then a few sessions send a command at that time. A session learns the time from the answer when its worker
-     * begins to wait. If there is an earlier time, or a later one after it has passed, up to four sessions receive
-     * it by a message.
+     * One command, and one message if the operation has to wait. Another command reads a payload above 64 KiB; after a
+     * wait, also one above 4 KiB. It is also sent after a long wait, when the clocks of both machines may have drifted
+     * apart by about half of the lease or of the time limit: with the defaults, after about 70 seconds.
+     * A waiting worker sends nothing until something is due, such as the end of a delay or a lease. At that time, a few
+     * sessions send a command; docs/protocol.md says which.
      * @par Complexity
      * Logarithmic in the number of attempts or waiting workers.
      */

@@ -49,11 +49,11 @@ namespace turnstile::redis {
  * @ref async_keep.
  *
  * @par Crashes
- * The lease of a permit does not depend on any process. When it has ended, the next command for the semaphore makes
- * the units available. A session with a waiter sends one when the first lease ends. A call that makes that lease end
- * earlier informs up to eight waiters. If none of their sessions responds then, the units are available later, by at
- * most a session's lease. If a process crashes between @ref find and @ref async_keep, its units become available when
- * the lease of its session's permit ends.
+ * The lease of a permit does not depend on any process. When it has expired, the next command for the semaphore makes
+ * the units available. A session with a waiter sends one when the first lease expires. A call after which a lease
+ * expires earlier informs up to eight waiters. If none of their sessions responds, the units are available later, by
+ * at most a session's lease. If a process crashes between the grant and @ref async_keep, its units become available
+ * when the lease of its session's permit expires.
  *
  * @par What is exact
  * A call is executed once, even if its answer is lost and the session has to send it again. After

@@ -190,7 +190,7 @@ struct number_to
 void start_lock(const std::shared_ptr<lock_handle>& lock, time_limit limit, lock_handler handler);
 
 /// Waits for units of a pool. An empty grant without an error means a time-out or a failed try. If @p takes, the
-/// units are taken permanently: the grant is always empty, and the error `timed_out` reports the time-out.
+/// units are taken for good: the grant is always empty, and the error `timed_out` reports the time-out.
 void start_acquire(const std::shared_ptr<lock_handle>& pool, time_limit limit, std::int64_t units,
                    bool takes, lock_handler handler);
 

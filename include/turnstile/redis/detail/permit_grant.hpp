@@ -56,11 +56,11 @@ public:
     [[nodiscard]] permit_grant split(std::ptrdiff_t units);
     void merge(permit_grant&& other);
 
-    /// Detaches the units from the permit, as if they were taken permanently, in the background.
+    /// Detaches the units from the permit, as if they were taken for good, in the background.
     void forget() noexcept;
 
     /// Passes the units to a permit of a directory, which @p heir describes as `ID LEASE CLIENT`.
-    /// If @p heir is empty, the units are taken permanently. The units have to be all those of
+    /// If @p heir is empty, the units are taken for good. The units have to be all those of
     /// one grant of the pool with this key.
     static void start_keep(permit_grant owned, std::string_view key, std::string heir,
                            erased_handler<void(error_code)> handler);
