@@ -97,9 +97,8 @@ private:
 
 /// Converts a time limit to a point of the steady clock; none if there is no limit.
 [[nodiscard]] inline std::optional<std::chrono::steady_clock::time_point> end_of(
-    const time_limit& how_long)
+    const time_limit& limit)
 {
-    const std::optional<std::chrono::nanoseconds> limit = how_long.limit();
     if (!limit)
         return std::nullopt;
     return std::chrono::steady_clock::now() + *limit;

@@ -59,7 +59,7 @@ struct gate_operation_state
         : gate(std::move(which))
         , what(call)
         , arrivals(number)
-        , limit(how_long.limit())
+        , limit(how_long)
         , done(std::move(handler))
     {
     }
@@ -77,7 +77,7 @@ struct gate_operation_state
     std::shared_ptr<gate_handle> gate;
     gate_call what;
     std::int64_t arrivals;
-    std::optional<std::chrono::nanoseconds> limit;
+    time_limit limit;
     completion<error_code, std::int64_t> done;
     /// The request in progress; 0 before and afterwards.
     gate_request_id request = 0;

@@ -83,7 +83,7 @@ void session_engine::start_operation(const std::shared_ptr<lock_operation>& oper
         return finish(operation, errc::session_closed, grant());
     if (lock.forgotten)
         return finish(operation, boost::asio::error::operation_aborted, grant());
-    const std::optional<std::chrono::nanoseconds> limit = operation->limit;
+    const time_limit limit = operation->limit;
     const bool waits = !limit || limit->count() > 0;
     if (obstacle_ && (is_hopeless_ || !waits))
         return finish(operation, obstacle_, grant());

@@ -45,7 +45,7 @@ struct lock_operation
     lock_operation(std::shared_ptr<lock_handle> which, time_limit how_long,
                    const attempt_request& what, lock_handler handler)
         : lock(std::move(which))
-        , limit(how_long.limit())
+        , limit(how_long)
         , wants(what)
         , loss(std::make_shared<loss_signal>(handler.executor()))
         , done(std::move(handler))
@@ -53,7 +53,7 @@ struct lock_operation
     }
 
     std::shared_ptr<lock_handle> lock;
-    std::optional<std::chrono::nanoseconds> limit;
+    time_limit limit;
     /// The error with which the operation completes if it was withdrawn. At the time limit, it is empty for a lock,
     /// whose operation yields an empty grant, and `timed_out` for a take.
     error_code withdrawal_error;

@@ -108,27 +108,8 @@ public:
     [[nodiscard]] owner_token disown() noexcept;
 };
 
-/// The time limit of an operation.
-class time_limit
-{
-public:
-    /// No limit.
-    time_limit() noexcept = default;
-
-    /// A limit. With zero or less, the operation does not wait.
-    explicit time_limit(std::chrono::nanoseconds limit) noexcept
-        : limit_(limit)
-    {
-    }
-
-    [[nodiscard]] const std::optional<std::chrono::nanoseconds>& limit() const noexcept
-    {
-        return limit_;
-    }
-
-private:
-    std::optional<std::chrono::nanoseconds> limit_;
-};
+/// The time limit of an operation; nothing for no limit. With zero or less, the operation does not wait.
+using time_limit = std::optional<std::chrono::nanoseconds>;
 
 /// Converts a duration of any type. More than 100 years are no limit.
 template <class Rep, class Period>
