@@ -119,8 +119,8 @@ public:
                   boost::asio::deferred_t>
     auto async_wait(CompletionToken&& token = {})
     {
-        return boost::asio::async_initiate<CompletionToken, void(error_code)>(
-            detail::initiate_event_wait(pool_, gate_), token);
+        return start(detail::gate_call::wait, {}, detail::without_result(),
+                     std::forward<CompletionToken>(token));
     }
 
     /**
@@ -139,7 +139,8 @@ public:
     auto async_wait_for(const std::chrono::duration<Rep, Period>& duration,
                         CompletionToken&& token = {})
     {
-        return start_limited(detail::to_time_limit(duration), std::forward<CompletionToken>(token));
+        return start<std::cv_status>(detail::gate_call::wait, detail::to_time_limit(duration),
+                                     detail::to_cv_status(), std::forward<CompletionToken>(token));
     }
 
     /// Like @ref async_wait_for, but until a time point of any clock, which is converted at the call.
@@ -150,7 +151,8 @@ public:
     auto async_wait_until(const std::chrono::time_point<Clock, Duration>& deadline,
                           CompletionToken&& token = {})
     {
-        return start_limited(detail::to_time_limit(deadline), std::forward<CompletionToken>(token));
+        return start<std::cv_status>(detail::gate_call::wait, detail::to_time_limit(deadline),
+                                     detail::to_cv_status(), std::forward<CompletionToken>(token));
     }
 
     /**
@@ -177,8 +179,8 @@ public:
                   boost::asio::deferred_t>
     auto async_set(CompletionToken&& token = {})
     {
-        return boost::asio::async_initiate<CompletionToken, void(error_code)>(
-            detail::initiate_event_change(pool_, gate_), token, true);
+        return start(detail::gate_call::set, {}, detail::without_result(),
+                     std::forward<CompletionToken>(token));
     }
 
     /// Resets the event; otherwise as @ref async_set. Completion signature `void(error_code)`.
@@ -186,8 +188,8 @@ public:
                   boost::asio::deferred_t>
     auto async_reset(CompletionToken&& token = {})
     {
-        return boost::asio::async_initiate<CompletionToken, void(error_code)>(
-            detail::initiate_event_change(pool_, gate_), token, false);
+        return start(detail::gate_call::reset, {}, detail::without_result(),
+                     std::forward<CompletionToken>(token));
     }
 
     /// Reads whether the event is set. Completion signature `void(error_code, bool)`; otherwise as
@@ -196,16 +198,16 @@ public:
                   boost::asio::deferred_t>
     auto async_is_set(CompletionToken&& token = {})
     {
-        return boost::asio::async_initiate<CompletionToken, void(error_code, bool)>(
-            detail::initiate_event_read(pool_, gate_), token);
+        return start<bool>(detail::gate_call::read, {}, detail::number_to<bool>(),
+                           std::forward<CompletionToken>(token));
     }
 
 private:
-    template <class CompletionToken>
-    auto start_limited(detail::time_limit limit, CompletionToken&& token)
+    template <class... Results, class Map, class CompletionToken>
+    auto start(detail::gate_call what, detail::time_limit limit, Map map, CompletionToken&& token)
     {
-        return boost::asio::async_initiate<CompletionToken, void(error_code, std::cv_status)>(
-            detail::initiate_event_wait(pool_, gate_), token, limit);
+        return boost::asio::async_initiate<CompletionToken, void(error_code, Results...)>(
+            detail::event_initiation(pool_, gate_), token, what, limit, map);
     }
 
     // An automatic event is a pool, a manual event is a gate; the other pointer is null.

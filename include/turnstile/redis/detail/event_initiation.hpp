@@ -7,6 +7,7 @@
 
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/error.hpp>
+#include <concepts>
 #include <condition_variable>
 #include <memory>
 #include <turnstile/error.hpp>
@@ -16,7 +17,7 @@
 #include <turnstile/redis/detail/mapped_handler.hpp>
 #include <utility>
 
-// The initiations of an event's operations. An automatic event is a pool, a manual event is a gate.
+// The initiation of an event's operations. An automatic event is a pool, a manual event is a gate.
 
 namespace turnstile::redis::detail {
 
@@ -35,7 +36,7 @@ struct to_event_status
 /// Sets the number of available units of a pool to one or zero.
 void start_set(const std::shared_ptr<lock_handle>& pool, bool is_set, done_handler handler);
 
-/// Base of the initiations: the event, as two pointers of which one is null.
+/// Starts an operation on an event: a pool or a gate, of which the other one is null.
 class event_initiation
 {
 public:
@@ -53,77 +54,28 @@ public:
         return *pool_ ? executor_of(**pool_) : executor_of(**gate_);
     }
 
-protected:
-    [[nodiscard]] bool is_automatic() const noexcept { return *pool_ != nullptr; }
-    [[nodiscard]] auto on_pool() const noexcept { return initiation(*pool_); }
-
+    /// The operation is that of a gate, and @p map maps its result.
     template <class Handler, class Map>
-    void call_gate(Handler&& handler, gate_call what, time_limit limit, Map map) const
+    void operator()(Handler&& handler, gate_call what, time_limit limit, Map map) const
     {
-        const initiation begin(*gate_);
-        begin(std::forward<Handler>(handler), &start_gate_call, map, what, 1, limit);
+        const initiation on_gate(*gate_);
+        const initiation on_pool(*pool_);
+        if (*gate_)
+            on_gate(std::forward<Handler>(handler), &start_gate_call, map, what, 1, limit);
+        else if constexpr (std::same_as<Map, to_cv_status>)
+            on_pool(std::forward<Handler>(handler), &start_acquire, to_event_status(), limit, 1,
+                    true);
+        else if constexpr (std::same_as<Map, number_to<bool>>)
+            on_pool(std::forward<Handler>(handler), &start_read, map);
+        else if (what == gate_call::wait)
+            on_pool(std::forward<Handler>(handler), &start_acquire, map, limit, 1, true);
+        else
+            on_pool(std::forward<Handler>(handler), &start_set, map, what == gate_call::set);
     }
 
 private:
     const std::shared_ptr<lock_handle>* pool_;
     const std::shared_ptr<gate_handle>* gate_;
-};
-
-struct initiate_event_wait : event_initiation
-{
-    using event_initiation::event_initiation;
-
-    template <class Handler>
-    void operator()(Handler&& handler) const
-    {
-        if (this->is_automatic())
-            this->on_pool()(std::forward<Handler>(handler), &start_acquire, without_result(),
-                            time_limit(), 1, true);
-        else
-            this->call_gate(std::forward<Handler>(handler), gate_call::wait, time_limit(),
-                            without_result());
-    }
-
-    template <class Handler>
-    void operator()(Handler&& handler, time_limit limit) const
-    {
-        if (this->is_automatic())
-            this->on_pool()(std::forward<Handler>(handler), &start_acquire, to_event_status(),
-                            limit, 1, true);
-        else
-            this->call_gate(std::forward<Handler>(handler), gate_call::wait, limit, to_cv_status());
-    }
-};
-
-struct initiate_event_change : event_initiation
-{
-    using event_initiation::event_initiation;
-
-    template <class Handler>
-    void operator()(Handler&& handler, bool is_set) const
-    {
-        if (this->is_automatic())
-            this->on_pool()(std::forward<Handler>(handler), &start_set, without_result(), is_set);
-        else
-            this->call_gate(std::forward<Handler>(handler),
-                            is_set ? gate_call::set : gate_call::reset, time_limit(),
-                            without_result());
-    }
-};
-
-struct initiate_event_read : event_initiation
-{
-    using event_initiation::event_initiation;
-
-    template <class Handler>
-    void operator()(Handler&& handler) const
-    {
-        if (this->is_automatic())
-            this->on_pool()(std::forward<Handler>(handler), &start_read, number_to<bool>());
-        else
-            this->call_gate(std::forward<Handler>(handler), gate_call::read, time_limit(),
-                            number_to<bool>());
-    }
 };
 
 }  // namespace turnstile::redis::detail
