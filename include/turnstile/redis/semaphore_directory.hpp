@@ -11,6 +11,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -18,6 +19,8 @@
 #include <turnstile/error.hpp>
 #include <turnstile/redis/async_semaphore.hpp>
 #include <turnstile/redis/detail/directory.hpp>
+#include <turnstile/redis/detail/erased_handler.hpp>
+#include <turnstile/redis/detail/initiation.hpp>
 #include <turnstile/redis/session.hpp>
 #include <utility>
 #include <vector>
@@ -107,10 +110,13 @@ public:
     semaphore_directory& operator=(const semaphore_directory&) = delete;
 
     /// Operations in progress continue.
-    ~semaphore_directory();
+    ~semaphore_directory() = default;
 
     /// The fallback executor, which is the session's.
-    [[nodiscard]] executor_type get_executor() const noexcept;
+    [[nodiscard]] executor_type get_executor() const noexcept
+    {
+        return detail::executor_of(*directory_);
+    }
 
     /**
      * @brief Creates a semaphore.
@@ -288,8 +294,8 @@ public:
         detail::directory_call call{
             detail::directory_operation::keep, std::string(name), units.count(), {}, terms};
         return boost::asio::async_initiate<CompletionToken, void(error_code, semaphore_answer)>(
-            initiate<semaphore_answer>(directory_), token, std::move(call),
-            std::move(turnstile::detail::guard_access::grant(units)));
+            detail::initiation(directory_), token, &detail::start_keep, std::identity(),
+            std::move(call), std::move(turnstile::detail::guard_access::grant(units)));
     }
 
     /**
@@ -407,47 +413,14 @@ private:
         return static_cast<std::int64_t>(limit < most ? limit : most);
     }
 
-    template <class Result>
-    class initiate
-    {
-    public:
-        using executor_type = semaphore_directory::executor_type;
-
-        explicit initiate(std::shared_ptr<detail::directory_handle> directory) noexcept
-            : directory_(std::move(directory))
-        {
-        }
-
-        [[nodiscard]] executor_type get_executor() const noexcept
-        {
-            return detail::executor_of(*directory_);
-        }
-
-        template <class Handler>
-        void operator()(Handler&& handler, detail::directory_call call) const
-        {
-            detail::start_call(directory_, std::move(call),
-                               detail::erased_handler<void(error_code, Result)>(
-                                   std::forward<Handler>(handler), get_executor()));
-        }
-
-        template <class Handler>
-        void operator()(Handler&& handler, detail::directory_call call,
-                        detail::permit_grant units) const
-        {
-            detail::start_keep(directory_, std::move(call), std::move(units),
-                               {std::forward<Handler>(handler), get_executor()});
-        }
-
-    private:
-        std::shared_ptr<detail::directory_handle> directory_;
-    };
-
     template <class Result, class CompletionToken>
     auto start(detail::directory_call call, CompletionToken&& token)
     {
+        void (*const begin)(const std::shared_ptr<detail::directory_handle>&,
+                            detail::directory_call,
+                            detail::erased_handler<void(error_code, Result)>) = &detail::start_call;
         return boost::asio::async_initiate<CompletionToken, void(error_code, Result)>(
-            initiate<Result>(directory_), token, std::move(call));
+            detail::initiation(directory_), token, begin, std::identity(), std::move(call));
     }
 
     std::shared_ptr<detail::directory_handle> directory_;

@@ -16,6 +16,8 @@
 #include <turnstile/redis/config.hpp>
 #include <turnstile/redis/detail/asio_options.hpp>
 #include <turnstile/redis/detail/erased_handler.hpp>
+#include <turnstile/redis/detail/initiation.hpp>
+#include <turnstile/redis/detail/mapped_handler.hpp>
 #include <turnstile/redis/error.hpp>
 #include <turnstile/redis/metrics.hpp>
 #include <utility>
@@ -32,6 +34,16 @@ class session_core;
 
 /// Gives the objects of a session access to its parts.
 struct session_access;
+
+/// The fallback executor.
+[[nodiscard]] boost::asio::any_io_executor executor_of(session_core& core) noexcept;
+
+void start_ready(const std::shared_ptr<session_core>& core,
+                 erased_handler<void(error_code)> handler);
+void start_ping(const std::shared_ptr<session_core>& core,
+                erased_handler<void(error_code)> handler);
+void start_close(const std::shared_ptr<session_core>& core,
+                 erased_handler<void(error_code)> handler);
 
 }  // namespace detail
 
@@ -118,7 +130,10 @@ public:
     ~session();
 
     /// The fallback executor.
-    [[nodiscard]] executor_type get_executor() const noexcept;
+    [[nodiscard]] executor_type get_executor() const noexcept
+    {
+        return detail::executor_of(*core_);
+    }
 
     /**
      * @brief Waits until the session is connected, or an attempt to connect has failed.
@@ -142,7 +157,7 @@ public:
     auto async_ready(CompletionToken&& token = {})
     {
         return boost::asio::async_initiate<CompletionToken, void(error_code)>(
-            initiate(*this, &session::start_ready), token);
+            detail::initiation(core_), token, &detail::start_ready, detail::without_result());
     }
 
     /**
@@ -166,7 +181,7 @@ public:
     auto async_ping(CompletionToken&& token = {})
     {
         return boost::asio::async_initiate<CompletionToken, void(error_code)>(
-            initiate(*this, &session::start_ping), token);
+            detail::initiation(core_), token, &detail::start_ping, detail::without_result());
     }
 
     /**
@@ -194,7 +209,7 @@ public:
     auto async_close(CompletionToken&& token = {})
     {
         return boost::asio::async_initiate<CompletionToken, void(error_code)>(
-            initiate(*this, &session::start_close), token);
+            detail::initiation(core_), token, &detail::start_close, detail::without_result());
     }
 
     /// The activity of the session so far.
@@ -205,36 +220,6 @@ private:
 
     session(const executor_type& executor, config settings, session_thread thread,
             detail::checked_asio_options options);
-
-    using handler_type = detail::erased_handler<void(error_code)>;
-
-    class initiate
-    {
-    public:
-        using executor_type = session::executor_type;
-
-        initiate(session& self, void (session::*start)(handler_type)) noexcept
-            : self_(&self)
-            , start_(start)
-        {
-        }
-
-        [[nodiscard]] executor_type get_executor() const noexcept { return self_->get_executor(); }
-
-        template <class Handler>
-        void operator()(Handler&& handler) const
-        {
-            (self_->*start_)(handler_type(std::forward<Handler>(handler), get_executor()));
-        }
-
-    private:
-        session* self_;
-        void (session::*start_)(handler_type);
-    };
-
-    void start_ready(handler_type handler);
-    void start_ping(handler_type handler);
-    void start_close(handler_type handler);
 
     class own_thread;
 

@@ -355,13 +355,6 @@ semaphore_directory::semaphore_directory(session& session, std::string_view name
 {
 }
 
-semaphore_directory::~semaphore_directory() = default;
-
-semaphore_directory::executor_type semaphore_directory::get_executor() const noexcept
-{
-    return detail::executor_of(*directory_);
-}
-
 std::shared_ptr<async_semaphore> semaphore_directory::find(std::string_view name)
 {
     detail::check_name(name);

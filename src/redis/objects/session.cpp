@@ -98,6 +98,31 @@ std::shared_ptr<void> session_core::evict() noexcept
     return std::exchange(engine_, nullptr);
 }
 
+boost::asio::any_io_executor executor_of(session_core& core) noexcept
+{
+    return core.fallback();
+}
+
+void start_ready(const std::shared_ptr<session_core>& core,
+                 erased_handler<void(error_code)> handler)
+{
+    ask(*core, std::move(handler),
+        [](session_engine& engine, const auto& done) { engine.ready(done); });
+}
+
+void start_ping(const std::shared_ptr<session_core>& core, erased_handler<void(error_code)> handler)
+{
+    ask(*core, std::move(handler),
+        [](session_engine& engine, const auto& done) { engine.ping(done); });
+}
+
+void start_close(const std::shared_ptr<session_core>& core,
+                 erased_handler<void(error_code)> handler)
+{
+    ask(*core, std::move(handler),
+        [](session_engine& engine, const auto& done) { engine.close(done); });
+}
+
 }  // namespace detail
 
 /// A context with its own thread.
@@ -154,32 +179,9 @@ session::~session()
     core_->stop();
 }
 
-session::executor_type session::get_executor() const noexcept
-{
-    return core_->fallback();
-}
-
 session_metrics session::metrics() const
 {
     return core_->metrics();
-}
-
-void session::start_ready(handler_type handler)
-{
-    ask(*core_, std::move(handler),
-        [](detail::session_engine& engine, const auto& done) { engine.ready(done); });
-}
-
-void session::start_ping(handler_type handler)
-{
-    ask(*core_, std::move(handler),
-        [](detail::session_engine& engine, const auto& done) { engine.ping(done); });
-}
-
-void session::start_close(handler_type handler)
-{
-    ask(*core_, std::move(handler),
-        [](detail::session_engine& engine, const auto& done) { engine.close(done); });
 }
 
 }  // namespace turnstile::redis
