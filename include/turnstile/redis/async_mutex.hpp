@@ -236,13 +236,16 @@ public:
     async_mutex& operator=(const async_mutex&) = delete;
 
     /// Completes all waiters with `operation_aborted`. Guards that are alive stay valid.
-    ~async_mutex();
+    ~async_mutex() { detail::forget(lock_); }
 
     /// The fallback executor, which is the session's.
-    [[nodiscard]] executor_type get_executor() const noexcept;
+    [[nodiscard]] executor_type get_executor() const noexcept
+    {
+        return detail::executor_of(*lock_);
+    }
 
     /// The name that was given to the constructor.
-    [[nodiscard]] const std::string& name() const noexcept;
+    [[nodiscard]] const std::string& name() const noexcept { return detail::name_of(*lock_); }
 
     /// The position of the mutex in the order of turnstile::async_lock_all(): the same in all
     /// processes that use the same URL, and for all objects with one name and database. With different URLs of

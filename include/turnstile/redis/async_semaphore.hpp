@@ -128,7 +128,7 @@ public:
     async_semaphore& operator=(const async_semaphore&) = delete;
 
     /// Completes all waiters with `operation_aborted`. Permits that are alive stay valid.
-    ~async_semaphore();
+    ~async_semaphore() { detail::forget(pool_); }
 
     /// The fallback executor, which is the session's.
     [[nodiscard]] executor_type get_executor() const noexcept
@@ -457,7 +457,10 @@ private:
     friend permit_type;
     friend class semaphore_directory;
 
-    explicit async_semaphore(std::shared_ptr<detail::lock_handle> pool) noexcept;
+    explicit async_semaphore(std::shared_ptr<detail::lock_handle> pool) noexcept
+        : pool_(std::move(pool))
+    {
+    }
 
     using to_permit = detail::to_owner<permit_type, grant_type>;
     using to_optional = detail::to_optional_owner<permit_type, grant_type>;

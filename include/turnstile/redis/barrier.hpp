@@ -83,7 +83,7 @@ public:
     barrier& operator=(const barrier&) = delete;
 
     /// Completes all waiters with `operation_aborted`, and withdraws their arrivals in the background.
-    ~barrier();
+    ~barrier() { detail::forget(gate_); }
 
     /// The fallback executor, which is the session's.
     [[nodiscard]] executor_type get_executor() const noexcept

@@ -180,10 +180,13 @@ public:
     condition& operator=(const condition&) = delete;
 
     /// Aborts its waits; see the class.
-    ~condition();
+    ~condition() { detail::forget(condition_); }
 
     /// The fallback executor, which is the session's.
-    [[nodiscard]] executor_type get_executor() const noexcept;
+    [[nodiscard]] executor_type get_executor() const noexcept
+    {
+        return detail::executor_of(*condition_);
+    }
 
     /// The name that was given to the constructor.
     [[nodiscard]] const std::string& name() const noexcept;

@@ -81,7 +81,7 @@ public:
     latch& operator=(const latch&) = delete;
 
     /// Completes all waiters with `operation_aborted`.
-    ~latch();
+    ~latch() { detail::forget(gate_); }
 
     /// The fallback executor, which is the session's.
     [[nodiscard]] executor_type get_executor() const noexcept

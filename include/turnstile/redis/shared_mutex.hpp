@@ -95,7 +95,7 @@ public:
     shared_mutex& operator=(const shared_mutex&) = delete;
 
     /// Completes all waiters with `operation_aborted`. Guards that are alive stay valid.
-    ~shared_mutex();
+    ~shared_mutex() { detail::forget(pool_); }
 
     /// The fallback executor, which is the session's.
     [[nodiscard]] executor_type get_executor() const noexcept

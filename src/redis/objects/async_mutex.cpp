@@ -296,21 +296,6 @@ async_mutex::async_mutex(session& session, std::string_view name, const mutex_op
 {
 }
 
-async_mutex::~async_mutex()
-{
-    detail::forget(lock_);
-}
-
-async_mutex::executor_type async_mutex::get_executor() const noexcept
-{
-    return detail::executor_of(*lock_);
-}
-
-const std::string& async_mutex::name() const noexcept
-{
-    return detail::name_of(*lock_);
-}
-
 async_mutex::grant_type async_mutex::adopt(owner_token owner)
 {
     owner_token expected;

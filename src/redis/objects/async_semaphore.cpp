@@ -455,14 +455,4 @@ async_semaphore::async_semaphore(session& session, std::string_view name, std::p
 {
 }
 
-async_semaphore::async_semaphore(std::shared_ptr<detail::lock_handle> pool) noexcept
-    : pool_(std::move(pool))
-{
-}
-
-async_semaphore::~async_semaphore()
-{
-    detail::forget(pool_);
-}
-
 }  // namespace turnstile::redis

@@ -21,9 +21,4 @@ barrier::barrier(session& session, std::string_view name, std::ptrdiff_t partici
 {
 }
 
-barrier::~barrier()
-{
-    detail::forget(gate_);
-}
-
 }  // namespace turnstile::redis

@@ -85,16 +85,6 @@ condition::condition(async_mutex& mutex, std::string_view name)
 {
 }
 
-condition::~condition()
-{
-    detail::forget(condition_);
-}
-
-condition::executor_type condition::get_executor() const noexcept
-{
-    return detail::executor_of(*condition_);
-}
-
 const std::string& condition::name() const noexcept
 {
     return condition_->name;

@@ -14,9 +14,4 @@ latch::latch(session& session, std::string_view name, std::ptrdiff_t count)
 {
 }
 
-latch::~latch()
-{
-    detail::forget(gate_);
-}
-
 }  // namespace turnstile::redis

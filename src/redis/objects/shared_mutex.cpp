@@ -57,9 +57,4 @@ shared_mutex::shared_mutex(session& session, std::string_view name, const mutex_
 {
 }
 
-shared_mutex::~shared_mutex()
-{
-    detail::forget(pool_);
-}
-
 }  // namespace turnstile::redis
