@@ -8,6 +8,7 @@
 #include <array>
 #include <boost/json/monotonic_resource.hpp>
 #include <boost/json/parse.hpp>
+#include <boost/json/serialize.hpp>
 #include <boost/json/value.hpp>
 #include <charconv>
 #include <cmath>
@@ -24,18 +25,6 @@ int hex_digit(char c) noexcept
         return c - '0';
     const char lower = static_cast<char>(c | 0x20);
     return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
-}
-
-/// The number of bytes of the character that begins with @p lead; 0 if no character does.
-std::size_t utf8_length(unsigned char lead) noexcept
-{
-    if (lead < 0x80)
-        return 1;
-    if (lead >= 0xc2 && lead <= 0xdf)
-        return 2;
-    if (lead >= 0xe0 && lead <= 0xef)
-        return 3;
-    return lead >= 0xf0 && lead <= 0xf4 ? 4 : 0;
 }
 
 field to_field(const boost::json::value& value)
@@ -65,26 +54,13 @@ const field* fields::find(std::string_view name) const noexcept
     return found == reversed.end() ? nullptr : &found->second;
 }
 
-bool is_utf8(std::string_view text) noexcept
+bool is_utf8(std::string_view text)
 {
-    while (!text.empty())
-    {
-        const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-        const std::size_t length = utf8_length(byte(0));
-        if (length == 0 || length > text.size())
-            return false;
-        for (std::size_t i = 1; i < length; ++i)
-        {
-            if ((byte(i) & 0xc0) != 0x80)
-                return false;
-        }
-        // UTF-8 has no overlong forms, no surrogates, and no numbers beyond Unicode.
-        if ((byte(0) == 0xe0 && byte(1) < 0xa0) || (byte(0) == 0xed && byte(1) > 0x9f) ||
-            (byte(0) == 0xf0 && byte(1) < 0x90) || (byte(0) == 0xf4 && byte(1) > 0x8f))
-            return false;
-        text.remove_prefix(length);
-    }
-    return true;
+    if (std::ranges::all_of(text, [](unsigned char c) { return c < 0x80; }))
+        return true;
+    boost::system::error_code error;
+    boost::json::parse(quoted(text), error);
+    return !error;
 }
 
 std::optional<std::string> decode_percent(std::string_view text, bool plus_is_space)
@@ -169,27 +145,7 @@ std::optional<double> to_number(const field& value)
 
 std::string quoted(std::string_view text)
 {
-    constexpr std::string_view digits = "0123456789abcdef";
-    std::string result = "\"";
-    for (const char c : text)
-    {
-        const auto byte = static_cast<unsigned char>(c);
-        if (c == '"' || c == '\\')
-        {
-            result += '\\';
-            result += c;
-        }
-        else if (byte < 0x20)
-        {
-            result += "\\u00";
-            result += digits[byte >> 4U];
-            result += digits[byte & 15U];
-        }
-        else
-            result += c;
-    }
-    result += '"';
-    return result;
+    return boost::json::serialize(boost::json::string_view(text));
 }
 
 }  // namespace turnstile::service

@@ -51,7 +51,7 @@ private:
 /// The number in a field: a number, or a text that consists of a decimal number.
 [[nodiscard]] std::optional<double> to_number(const field& value);
 
-[[nodiscard]] bool is_utf8(std::string_view text) noexcept;
+[[nodiscard]] bool is_utf8(std::string_view text);
 
 /// A JSON string with that content, in quotes.
 [[nodiscard]] std::string quoted(std::string_view text);

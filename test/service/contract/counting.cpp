@@ -218,7 +218,7 @@ BOOST_AUTO_TEST_CASE(names_are_opaque)
         }
     }
     check(post("/semaphore", named(start + "\\\"\\\\\\n\\u0000\\u001f", "\"value\":1")), 200,
-          state(start + "\\\"\\\\\\u000a\\u0000\\u001f", "1"));
+          state(start + "\\\"\\\\\\n\\u0000\\u001f", "1"));
     check(ask(server(), "DELETE", "/semaphore/" + start + "%22%5C%0A%00%1f"), 200,
           "Deletion Successful");
     check(value_of("__proto__"), 404, "semaphore not found");
