@@ -9,8 +9,8 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
-#include <cstdio>
 #include <ctime>
+#include <fmt/chrono.h>
 #include <string>
 #include <unistd.h>
 
@@ -29,14 +29,7 @@ std::string now()
 {
     std::timespec time{};
     std::timespec_get(&time, TIME_UTC);
-    std::tm parts{};
-    ::gmtime_r(&time.tv_sec, &parts);
-    std::array<char, 40> buffer{};
-    const std::size_t size =
-        std::strftime(buffer.data(), buffer.size(), "%Y-%m-%dT%H:%M:%S", &parts);
-    std::snprintf(buffer.data() + size, buffer.size() - size, ".%03dZ",
-                  static_cast<int>(time.tv_nsec / 1'000'000));
-    return buffer.data();
+    return fmt::format("{:%FT%T}.{:03}Z", fmt::gmtime(time.tv_sec), time.tv_nsec / 1'000'000);
 }
 
 std::string to_text(const log_field& detail)

@@ -6,7 +6,8 @@
 
 #include <array>
 #include <cerrno>
-#include <string_view>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <sys/random.h>
 #include <system_error>
 
@@ -17,14 +18,7 @@ std::string new_id()
     std::array<unsigned char, 16> bytes{};
     if (::getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size()))
         throw std::system_error(errno, std::generic_category(), "getrandom");
-    constexpr std::string_view digits = "0123456789abcdef";
-    std::string id;
-    for (const unsigned char byte : bytes)
-    {
-        id += digits[byte >> 4U];
-        id += digits[byte & 15U];
-    }
-    return id;
+    return fmt::format("{:02x}", fmt::join(bytes, ""));
 }
 
 }  // namespace turnstile::service

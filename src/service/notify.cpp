@@ -23,6 +23,8 @@
 #include <charconv>
 #include <cstdint>
 #include <exception>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
 #include <openssl/ssl.h>
@@ -103,14 +105,7 @@ std::string sign(std::string_view secret, std::string_view text)
     unsigned size = 0;
     ::HMAC(::EVP_sha256(), secret.data(), static_cast<int>(secret.size()),
            reinterpret_cast<const unsigned char*>(text.data()), text.size(), bytes.data(), &size);
-    constexpr std::string_view digits = "0123456789abcdef";
-    std::string result;
-    for (unsigned i = 0; i < size; ++i)
-    {
-        result += digits[bytes[i] >> 4U];
-        result += digits[bytes[i] & 15U];
-    }
-    return result;
+    return fmt::format("{:02x}", fmt::join(bytes.begin(), bytes.begin() + size, ""));
 }
 
 /// The operations that a call-back may wait for, so that close() can cancel them.

@@ -8,7 +8,6 @@
 #include "service/request_header.hpp"
 
 #include <algorithm>
-#include <array>
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/asio/buffer.hpp>
@@ -28,6 +27,7 @@
 #include <boost/beast/http/string_body.hpp>
 #include <ctime>
 #include <exception>
+#include <fmt/chrono.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <optional>
@@ -58,11 +58,7 @@ const std::string& date()
     const std::time_t now = std::time(nullptr);
     if (now != last)
     {
-        std::tm parts{};
-        ::gmtime_r(&now, &parts);
-        std::array<char, 64> buffer{};
-        text.assign(buffer.data(), std::strftime(buffer.data(), buffer.size(),
-                                                 "%a, %d %b %Y %H:%M:%S GMT", &parts));
+        text = fmt::format("{:%a, %d %b %Y %T GMT}", fmt::gmtime(now));
         last = now;
     }
     return text;

@@ -8,13 +8,12 @@
 #include "service/log.hpp"
 
 #include <algorithm>
-#include <array>
 #include <boost/crc.hpp>
 #include <cerrno>
-#include <cstdio>
 #include <cstdlib>
 #include <fcntl.h>
 #include <filesystem>
+#include <fmt/format.h>
 #include <fstream>
 #include <map>
 #include <optional>
@@ -45,9 +44,7 @@ std::string checksum(std::string_view text)
 {
     boost::crc_32_type sum;
     sum.process_bytes(text.data(), text.size());
-    std::array<char, 9> digits{};
-    std::snprintf(digits.data(), digits.size(), "%08x", sum.checksum());
-    return {digits.data(), 8};
+    return fmt::format("{:08x}", sum.checksum());
 }
 
 void append_line(std::string& text, const std::string& content)
