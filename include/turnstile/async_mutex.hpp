@@ -199,10 +199,8 @@ public:
      * The optional is empty if the lock is held.
      * @par Errors
      * None.
-     * @par Per-Operation Cancellation
-     * None: it completes at once.
-     * @par Immediate completion
-     * Always, through the associated immediate executor.
+     * @par Per-Operation Cancellation, Immediate completion
+     * It completes at once, through the associated immediate executor, and cannot be cancelled.
      * @par Complexity
      * Constant; does not allocate beyond what posting a completion needs.
      */
@@ -295,10 +293,8 @@ public:
      * @ref errc::not_owner if the token does not hold the lock; nothing changes then. `co_await`
      * throws a plain `system_error`, since an error code cannot contain the two tokens; @ref leave
      * throws an @ref owner_mismatch.
-     * @par Per-Operation Cancellation
-     * None: it completes at once.
-     * @par Immediate completion
-     * Always, through the associated immediate executor.
+     * @par Per-Operation Cancellation, Immediate completion
+     * It completes at once, through the associated immediate executor, and cannot be cancelled.
      * @par Complexity
      * Constant; does not allocate beyond what posting a completion needs.
      */

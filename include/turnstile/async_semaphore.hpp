@@ -210,10 +210,8 @@ public:
      * The optional is empty if the units were not acquired.
      * @par Errors
      * @ref errc::invalid_count, @ref errc::closed.
-     * @par Per-Operation Cancellation
-     * None: it completes at once.
-     * @par Immediate completion
-     * Always, through the associated immediate executor.
+     * @par Per-Operation Cancellation, Immediate completion
+     * It completes at once, through the associated immediate executor, and cannot be cancelled.
      * @par Complexity
      * Constant; does not allocate beyond what posting a completion needs.
      */
@@ -321,10 +319,8 @@ public:
      * @par Errors
      * @ref errc::invalid_count if @p units is less than 1; @ref errc::over_release if there would
      * be more units than the capacity. Nothing changes then.
-     * @par Per-Operation Cancellation
-     * None: it completes at once.
-     * @par Immediate completion
-     * Always, through the associated immediate executor.
+     * @par Per-Operation Cancellation, Immediate completion
+     * It completes at once, through the associated immediate executor, and cannot be cancelled.
      * @par Complexity
      * As with @ref release.
      */
@@ -355,10 +351,8 @@ public:
      * @code void(error_code) @endcode
      * @par Errors
      * @ref errc::invalid_count unless `1 <= capacity <= max_capacity`. Nothing changes then.
-     * @par Per-Operation Cancellation
-     * None: it completes at once.
-     * @par Immediate completion
-     * Always, through the associated immediate executor.
+     * @par Per-Operation Cancellation, Immediate completion
+     * It completes at once, through the associated immediate executor, and cannot be cancelled.
      * @par Complexity
      * Linear in the number of waiters.
      */
@@ -386,10 +380,8 @@ public:
      * @code void(error_code, std::ptrdiff_t) @endcode
      * @par Errors
      * None.
-     * @par Per-Operation Cancellation
-     * None: it completes at once.
-     * @par Immediate completion
-     * Always, through the associated immediate executor.
+     * @par Per-Operation Cancellation, Immediate completion
+     * It completes at once, through the associated immediate executor, and cannot be cancelled.
      * @par Complexity
      * Constant.
      */

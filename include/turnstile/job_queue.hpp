@@ -155,10 +155,8 @@ public:
      * @par Errors
      * @ref errc::invalid_payload if T is `std::string` and the payload is empty or too large;
      * those of @ref push_options::check. Nothing is added then.
-     * @par Per-Operation Cancellation
-     * None: a local operation completes at once.
-     * @par Immediate completion
-     * Always, through the associated immediate executor.
+     * @par Per-Operation Cancellation, Immediate completion
+     * A local operation completes at once, through the associated immediate executor, and cannot be cancelled.
      * @par Complexity
      * Logarithmic in the number of jobs and deduplication ids. Like each operation on the queue, it also
      * moves the jobs whose delays have ended. Allocates the record of the job; a job with a delay may

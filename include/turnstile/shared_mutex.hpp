@@ -214,18 +214,8 @@ public:
      *
      * @par Completion Signature
      * @code void(error_code, shared_guard_type) @endcode
-     * @par Errors
-     * `boost::asio::error::operation_aborted` if cancelled, or if the mutex is destroyed.
-     * @par Per-Operation Cancellation
-     * Total, partial and terminal; the waiter leaves the queue. If it has been granted already, the
-     * operation succeeds.
-     * @par Fairness
-     * First in, first out; see the class.
-     * @par Immediate completion
-     * If this is possible at once and there are no waiters, through the associated immediate
-     * executor; a coroutine is then not suspended.
-     * @par Complexity
-     * As with `async_mutex::async_lock`.
+     * @par Errors, Per-Operation Cancellation, Fairness, Immediate completion, Complexity
+     * As with @ref async_lock.
      */
     template <boost::asio::completion_token_for<void(error_code, shared_guard_type)>
                   CompletionToken = boost::asio::deferred_t>
@@ -291,18 +281,8 @@ public:
      *
      * @par Completion Signature
      * @code void(error_code, upgrade_guard_type) @endcode
-     * @par Errors
-     * `boost::asio::error::operation_aborted` if cancelled, or if the mutex is destroyed.
-     * @par Per-Operation Cancellation
-     * Total, partial and terminal; the waiter leaves the queue. If it has been granted already, the
-     * operation succeeds.
-     * @par Fairness
-     * First in, first out; see the class.
-     * @par Immediate completion
-     * If this is possible at once and there are no waiters, through the associated immediate
-     * executor; a coroutine is then not suspended.
-     * @par Complexity
-     * As with `async_mutex::async_lock`.
+     * @par Errors, Per-Operation Cancellation, Fairness, Immediate completion, Complexity
+     * As with @ref async_lock.
      */
     template <boost::asio::completion_token_for<void(error_code, upgrade_guard_type)>
                   CompletionToken = boost::asio::deferred_t>

@@ -261,10 +261,9 @@ public:
      * @code void(error_code, lock_guard<async_mutex>) @endcode
      * @par Errors
      * `boost::asio::error::operation_aborted` if cancelled, or if the mutex or its session is destroyed.
-     * `errc::session_closed`, `errc::wrong_type`, `errc::foreign_layout`, `errc::bad_state`,
-     * `errc::missing_permission`, `errc::fence_regressed`, `errc::server_error`; with
-     * mutex_options::durability, `errc::not_replicated`. While the server is unreachable, the operation
-     * waits. A wrong configuration is an error, see @ref session.
+     * `errc::session_closed`, `errc::fence_regressed`, errors of the server; with mutex_options::durability,
+     * `errc::not_replicated`. While the server is unreachable, the operation waits. A wrong configuration is
+     * an error, see @ref session.
      * @par Per-Operation Cancellation
      * Total, partial and terminal. The operation completes at once and leaves the queue in the background. If
      * the grant was faster, the operation succeeds.
@@ -381,10 +380,8 @@ public:
      * `turnstile::errc::lost` if the lease had expired. `errc::unknown_outcome` if the server could not be
      * reached until the lease expired. `errc::session_closed`, and errors of the server. If the lock is handed
      * over within the session, success means that the lease had not expired.
-     * @par Per-Operation Cancellation
+     * @par Per-Operation Cancellation, Immediate completion
      * None.
-     * @par Immediate completion
-     * Never.
      * @par Round trips
      * One command; none if the lock is handed over within the session.
      */
@@ -407,12 +404,9 @@ public:
      * @par Errors
      * If the session is not connected and its attempt to connect fails, the error of that attempt, see
      * session::async_ready(). `errc::unknown_outcome` if the connection broke before the answer came.
-     * `errc::session_closed`, `errc::wrong_type`, `errc::foreign_layout`, `errc::bad_state`,
-     * `errc::missing_permission`, `errc::server_error`.
-     * @par Per-Operation Cancellation
+     * `errc::session_closed`, errors of the server.
+     * @par Per-Operation Cancellation, Immediate completion
      * None.
-     * @par Immediate completion
-     * Never.
      * @par Round trips
      * One command, which changes nothing.
      * @par Complexity
@@ -444,10 +438,8 @@ public:
      * The number of holders that lost the lock; 0 if it was not held.
      * @par Errors
      * As with @ref async_inspect. After `errc::unknown_outcome`, inspect the lock before you repeat the call.
-     * @par Per-Operation Cancellation
+     * @par Per-Operation Cancellation, Immediate completion
      * None.
-     * @par Immediate completion
-     * Never.
      * @par Round trips
      * One command; more if waiters are disconnected.
      * @par Complexity

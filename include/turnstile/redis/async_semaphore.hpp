@@ -149,8 +149,7 @@ public:
      * `turnstile::errc::invalid_count` unless @p units is 1 to the capacity, also if the capacity is reduced
      * while the operation waits. `errc::capacity_mismatch` if the server's capacity differs from the
      * constructor's. `boost::asio::error::operation_aborted` if cancelled, or if the semaphore or its session
-     * is destroyed. `errc::session_closed`, `errc::wrong_type`, `errc::foreign_layout`, `errc::bad_state`,
-     * `errc::missing_permission`, `errc::server_error`; with mutex_options::durability,
+     * is destroyed. `errc::session_closed`, errors of the server; with mutex_options::durability,
      * `errc::not_replicated`. While the server is unreachable, the operation waits; the try and timed forms
      * fail with `errc::unreachable`, as those of @ref async_mutex. A wrong configuration is an error, see
      * @ref session.
@@ -309,14 +308,10 @@ public:
      * @par Errors
      * `turnstile::errc::invalid_count` if @p units is less than 1. `turnstile::errc::over_release` if the units
      * would exceed the capacity; then nothing changes. `errc::unknown_outcome` if the session is closed
-     * meanwhile, or if the connection breaks and the server refuses the repetition, for whatever reason: it
-     * may still receive the first command. `errc::capacity_mismatch`,
-     * `errc::session_closed`, `errc::wrong_type`, `errc::foreign_layout`, `errc::bad_state`,
-     * `errc::missing_permission`, `errc::server_error`.
-     * @par Per-Operation Cancellation
+     * meanwhile, or if the connection breaks and the server refuses the repetition, for whatever reason: it may
+     * still receive the first command. `errc::capacity_mismatch`, `errc::session_closed`, errors of the server.
+     * @par Per-Operation Cancellation, Immediate completion
      * None.
-     * @par Immediate completion
-     * Never.
      * @par Round trips
      * One command.
      */
@@ -353,14 +348,11 @@ public:
      * @par Completion Signature
      * @code void(error_code) @endcode
      * @par Errors
-     * `turnstile::errc::invalid_count`, `errc::session_closed`, `errc::wrong_type`, `errc::foreign_layout`,
-     * `errc::bad_state`, `errc::missing_permission`, `errc::server_error`. `errc::unknown_outcome` if the session
-     * is closed meanwhile, or if the connection breaks and the server refuses the repetition.
+     * `turnstile::errc::invalid_count`, `errc::session_closed`, errors of the server. `errc::unknown_outcome` if
+     * the session is closed meanwhile, or if the connection breaks and the server refuses the repetition.
      * `boost::asio::error::operation_not_supported` for a semaphore of a @ref semaphore_directory.
-     * @par Per-Operation Cancellation
+     * @par Per-Operation Cancellation, Immediate completion
      * None.
-     * @par Immediate completion
-     * Never.
      * @par Round trips
      * One command.
      * @par Complexity
@@ -402,12 +394,9 @@ public:
      * @code void(error_code, std::ptrdiff_t) @endcode
      * @par Errors
      * `errc::capacity_mismatch`, `errc::session_closed`, `errc::unknown_outcome` if the session is closed
-     * meanwhile, `errc::wrong_type`, `errc::foreign_layout`, `errc::bad_state`, `errc::missing_permission`,
-     * `errc::server_error`.
-     * @par Per-Operation Cancellation
+     * meanwhile, errors of the server.
+     * @par Per-Operation Cancellation, Immediate completion
      * None.
-     * @par Immediate completion
-     * Never.
      * @par Round trips
      * One command.
      */

@@ -102,9 +102,8 @@ public:
      * @par Errors
      * `turnstile::errc::no_participants` if all participants have dropped out.
      * `boost::asio::error::operation_aborted` if cancelled, or if the barrier or its session is destroyed.
-     * `errc::session_closed`, `errc::wrong_type`, `errc::foreign_layout`, `errc::bad_state`,
-     * `errc::missing_permission`, `errc::server_error`. `errc::unknown_outcome` if the server refuses to repeat
-     * or renew the arrival, which then counts until its lease expires. While the server is unreachable, the
+     * `errc::session_closed`, errors of the server. `errc::unknown_outcome` if the server refuses to repeat or
+     * renew the arrival, which then counts until its lease expires. While the server is unreachable, the
      * operation waits. A wrong configuration is an error, see @ref session.
      * @par Per-Operation Cancellation
      * Total, partial and terminal. The session withdraws the arrival, and the operation completes when the
@@ -137,13 +136,10 @@ public:
      * @code void(error_code) @endcode
      * @par Errors
      * `turnstile::errc::no_participants` if all participants have dropped out. `errc::session_closed`,
-     * `errc::wrong_type`, `errc::foreign_layout`, `errc::bad_state`, `errc::missing_permission`,
-     * `errc::server_error`. `errc::unknown_outcome` if the session is closed meanwhile, or if the connection
+     * errors of the server. `errc::unknown_outcome` if the session is closed meanwhile, or if the connection
      * breaks and the server refuses the repetition.
-     * @par Per-Operation Cancellation
+     * @par Per-Operation Cancellation, Immediate completion
      * None.
-     * @par Immediate completion
-     * Never.
      * @par Round trips
      * One command.
      * @par Complexity

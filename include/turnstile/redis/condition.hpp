@@ -320,14 +320,11 @@ public:
      * @par Completion Signature
      * @code void(error_code) @endcode
      * @par Errors
-     * `errc::session_closed`, `errc::wrong_type`, `errc::foreign_layout`, `errc::bad_state`,
-     * `errc::missing_permission`, `errc::server_error`, `operation_aborted` if the session is destroyed.
+     * `errc::session_closed`, errors of the server, `operation_aborted` if the session is destroyed.
      * `errc::unknown_outcome` if the session is closed, or the server refuses a repetition, and the server may have
      * executed an earlier command of the notification.
-     * @par Per-Operation Cancellation
+     * @par Per-Operation Cancellation, Immediate completion
      * None.
-     * @par Immediate completion
-     * Never.
      * @par Round trips
      * One command.
      * @par Complexity

@@ -17,7 +17,8 @@ namespace turnstile::redis {
 /**
  * @brief Errors between a program and its Redis server.
  *
- * Errors of locks are in @ref turnstile::errc, for both backends. The values are stable.
+ * Errors of locks are in @ref turnstile::errc, for both backends. The values are stable. *Errors of the server* are
+ * `wrong_type`, `foreign_layout`, `bad_state`, `missing_permission` and `server_error`.
  *
  * @par Thread safety
  * Distinct objects: Safe. Shared objects: Safe.

@@ -96,10 +96,9 @@ public:
      * @code void(error_code) @endcode
      * @par Errors
      * `boost::asio::error::operation_aborted` if cancelled, or if the event or its session is destroyed.
-     * `errc::session_closed`, `errc::wrong_type`, `errc::foreign_layout`, `errc::bad_state`,
-     * `errc::missing_permission`, `errc::server_error`. For an automatic event also `errc::unknown_outcome`, as
-     * with async_semaphore::async_take(). While the server is unreachable, the operation waits; the timed forms
-     * fail with `errc::unreachable` if the session is not connected at the time-out. A wrong configuration is an
+     * `errc::session_closed`, errors of the server. For an automatic event also `errc::unknown_outcome`, as with
+     * async_semaphore::async_take(). While the server is unreachable, the operation waits; the timed forms fail
+     * with `errc::unreachable` if the session is not connected at the time-out. A wrong configuration is an
      * error, see @ref session.
      * @par Per-Operation Cancellation
      * Total, partial and terminal. The operation completes at once. If an automatic event has already
@@ -163,13 +162,10 @@ public:
      * @par Completion Signature
      * @code void(error_code) @endcode
      * @par Errors
-     * `errc::session_closed`, `errc::wrong_type`, `errc::foreign_layout`, `errc::bad_state`,
-     * `errc::missing_permission`, `errc::server_error`. `errc::unknown_outcome` if the session is closed
+     * `errc::session_closed`, errors of the server. `errc::unknown_outcome` if the session is closed
      * meanwhile, or if the connection breaks and the server refuses the repetition.
-     * @par Per-Operation Cancellation
+     * @par Per-Operation Cancellation, Immediate completion
      * None.
-     * @par Immediate completion
-     * Never.
      * @par Round trips
      * One command.
      * @par Complexity

@@ -144,17 +144,14 @@ public:
      * @code void(error_code, job_id) @endcode
      * The number of the job; with @ref push_options::deduplicate, perhaps that of an earlier job.
      * @par Errors
-     * `turnstile::errc::invalid_payload` if the payload is empty or too large; those of
-     * @ref push_options::check; `errc::bad_state` if a string of the payload is not UTF-8, or if the payload is
-     * nested too deeply, as in a member of a @ref monitor. Nothing is added then.
-     * `errc::unknown_outcome` if the connection broke, so that the job may have been added; with a
-     * deduplication id, the caller can push it again within the window. `errc::session_closed`, `errc::wrong_type`,
-     * `errc::foreign_layout`, `errc::bad_state`, `errc::missing_permission`, `errc::server_error`. While the
-     * server is unreachable, the operation waits. A wrong configuration is an error, see @ref session.
-     * @par Per-Operation Cancellation
+     * `turnstile::errc::invalid_payload` if the payload is empty or too large; those of @ref push_options::check;
+     * `errc::bad_state` if a string of the payload is not UTF-8, or if the payload is nested too deeply, as in a
+     * member of a @ref monitor. Nothing is added then. `errc::unknown_outcome` if the connection broke, so that the
+     * job may have been added; with a deduplication id, the caller can push it again within the window.
+     * `errc::session_closed`, errors of the server. While the server is unreachable, the operation waits. A wrong
+     * configuration is an error, see @ref session.
+     * @par Per-Operation Cancellation, Immediate completion
      * None.
-     * @par Immediate completion
-     * Never.
      * @par Round trips
      * One command, and one message if a worker waits.
      * @par Complexity

@@ -99,9 +99,8 @@ public:
      * @code void(error_code) @endcode
      * @par Errors
      * `boost::asio::error::operation_aborted` if cancelled, or if the latch or its session is destroyed.
-     * `errc::session_closed`, `errc::wrong_type`, `errc::foreign_layout`, `errc::bad_state`,
-     * `errc::missing_permission`, `errc::server_error`. While the server is unreachable, the operation waits;
-     * the timed forms fail with `errc::unreachable` if the session is not connected at the time-out. A wrong
+     * `errc::session_closed`, errors of the server. While the server is unreachable, the operation waits; the
+     * timed forms fail with `errc::unreachable` if the session is not connected at the time-out. A wrong
      * configuration is an error, see @ref session.
      * @par Per-Operation Cancellation
      * Total, partial and terminal. The operation completes at once.
@@ -174,13 +173,10 @@ public:
      * @par Errors
      * `turnstile::errc::invalid_count` if @p arrivals is less than 1. `turnstile::errc::over_release` if fewer
      * arrivals are missing; then nothing changes. `errc::unknown_outcome` if the session is closed meanwhile,
-     * or if the connection breaks and the server refuses the repetition. `errc::session_closed`,
-     * `errc::wrong_type`, `errc::foreign_layout`, `errc::bad_state`, `errc::missing_permission`,
-     * `errc::server_error`.
-     * @par Per-Operation Cancellation
+     * or if the connection breaks and the server refuses the repetition. `errc::session_closed`, errors of the
+     * server.
+     * @par Per-Operation Cancellation, Immediate completion
      * None.
-     * @par Immediate completion
-     * Never.
      * @par Round trips
      * One command.
      * @par Complexity

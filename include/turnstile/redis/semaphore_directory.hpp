@@ -74,8 +74,7 @@ namespace turnstile::redis {
  *     session::async_ready();
  *   - `errc::unknown_outcome` if the connection broke before the answer came, in each of five attempts; or if the
  *     server refused a repetition (for instance with directory_status::busy): it may still receive the first command;
- *   - `errc::session_closed`, `errc::wrong_type`, `errc::foreign_layout`, `errc::bad_state`,
- *     `errc::missing_permission`, `errc::server_error`.
+ *   - `errc::session_closed`, errors of the server.
  *
  * @par Round trips
  * One command for each operation, unless stated otherwise. If the units go to more than 64 waiters, the session sends

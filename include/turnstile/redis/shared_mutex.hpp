@@ -117,10 +117,9 @@ public:
      * @code void(error_code, guard_type) @endcode
      * @par Errors
      * `boost::asio::error::operation_aborted` if cancelled, or if the mutex or its session is destroyed.
-     * `errc::session_closed`, `errc::wrong_type`, `errc::foreign_layout`, `errc::bad_state`,
-     * `errc::missing_permission`, `errc::server_error`; with mutex_options::durability,
-     * `errc::not_replicated`. While the server is unreachable, the operation waits; the try and timed forms
-     * fail with `errc::unreachable`, as those of @ref async_mutex. A wrong configuration is an error, see
+     * `errc::session_closed`, errors of the server; with mutex_options::durability, `errc::not_replicated`.
+     * While the server is unreachable, the operation waits; the try and timed forms fail with
+     * `errc::unreachable`, as those of @ref async_mutex. A wrong configuration is an error, see
      * @ref session.
      * @par Per-Operation Cancellation
      * Total, partial and terminal. The operation completes at once and leaves the queue in the background. If
