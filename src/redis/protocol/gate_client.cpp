@@ -219,7 +219,6 @@ void gate_client::send_ask(gate_id id)
         return;
     gate.asked = last_request_;
     gate.seen = 0;
-    timers_.set(timer::gate, id, gate.due, never);
     send(gate_operation::wait, id, gate,
          word_list::of(wake_prefix_, channel(), words_of(gate.options)));
 }
@@ -259,18 +258,12 @@ void gate_client::disconnected(local_time now)
     for (auto& [id, each] : requests_)
     {
         each.call.repeated = each.call.repeated || each.sent;
-        each.awaited_answer = 0;
-        each.seen = 0;
-        timers_.set(timer::request, id, each.due, never);
         // The time of the withdrawal is unknown.
         if (each.current == phase::withdrawing)
             end_cancelled(each);
     }
     for (auto& [id, gate] : gates_)
-    {
         gate.asked = 0;
-        timers_.set(timer::gate, id, gate.due, never);
-    }
 }
 
 std::optional<gate_client::gate_answer> gate_client::parse(std::string_view text) noexcept
@@ -523,9 +516,7 @@ void gate_client::tick(local_time now)
         }
         request& it = requests_.at(id);
         timers_.set(timer::request, id, it.due, never);
-        // A request has at most one command in flight, apart from a withdrawal.
-        if (it.awaited_answer == 0)
-            send_call(it);
+        send_call(it);
     }
 }
 
