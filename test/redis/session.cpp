@@ -703,6 +703,8 @@ BOOST_AUTO_TEST_CASE(trying_without_a_server_does_not_wait_for_the_next_attempt_
     attempt<bool> early_look, look;
     start(path::handler, context, passage, [&] { return gate.async_wait(); });
     start(path::handler, context, early_look, [&] { return gate.async_try_wait(); });
+    attempt<std::cv_status> limited;
+    start(path::handler, context, limited, [&] { return gate.async_wait_for(1ms); });
     // The first attempt and the second one follow each other at once.
     for (int i = 0; i < 2; ++i)
     {
@@ -717,6 +719,8 @@ BOOST_AUTO_TEST_CASE(trying_without_a_server_does_not_wait_for_the_next_attempt_
     BOOST_TEST(lock.state() == unreachable);
     BOOST_TEST(early_look.state() == unreachable);
     BOOST_TEST(look.state() == unreachable);
+    BOOST_TEST(run_until(context, [&] { return limited.is_complete(); }));
+    BOOST_TEST(limited.state() == unreachable);
     BOOST_TEST(passage.state() == "waiting");
 }
 
