@@ -370,7 +370,7 @@ public:
     /**
      * @brief Creates the semaphore if it does not exist, and reports whether it did so.
      *
-     * So does the first use, except of @ref async_available and @ref async_inspect.
+     * Any other operation, except async_available() and async_inspect(), also creates it.
      *
      * @par Completion Signature
      * @code void(error_code, bool) @endcode
