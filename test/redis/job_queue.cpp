@@ -547,6 +547,18 @@ BOOST_AUTO_TEST_CASE(a_drain_continues_after_its_queue_is_destroyed)
     BOOST_TEST(removed.get() == 600U);
 }
 
+BOOST_AUTO_TEST_CASE(the_server_forgets_the_workers_of_a_destroyed_queue)
+{
+    const auto idle = [&] { return server.cli({"ZCARD", key + "{idle}"}); };
+    auto brief = std::make_unique<redis::job_queue<std::string>>(*session, "q");
+    auto waiting = brief->async_next(as_tuple(use_future));
+    session->async_ping(use_future).get();
+    BOOST_TEST(idle() == "1");
+    brief.reset();
+    BOOST_TEST((error_of(std::move(waiting)) == error_code(boost::asio::error::operation_aborted)));
+    BOOST_TEST(until([&] { return idle() == "0"; }));
+}
+
 BOOST_AUTO_TEST_CASE(a_job_is_finished_after_its_queue_was_destroyed_and_no_other_is_granted)
 {
     const auto other = connect();
