@@ -15,6 +15,7 @@
 #include <support/fault_scene.hpp>
 #include <support/lock_client.hpp>
 #include <support/lock_view.hpp>
+#include <support/pool_view.hpp>
 #include <support/reading_room.hpp>
 #include <support/redis_server.hpp>
 #include <turnstile/redis/async_mutex.hpp>
@@ -44,6 +45,7 @@ using turnstile::test::granted;
 using turnstile::test::lock_client;
 using turnstile::test::lock_fault_scene;
 using turnstile::test::lock_view;
+using turnstile::test::pool_view;
 using turnstile::test::publish_forgeries;
 using turnstile::test::redis_server;
 using turnstile::test::text_of;
@@ -350,6 +352,19 @@ BOOST_AUTO_TEST_CASE(a_key_of_another_type_is_refused_and_logged_once)
         server.run({"DEL", view.keys[key]});
         BOOST_TEST(client.lock(name)->result() == "held");
     }
+}
+
+// Fails if the error of a script that other operations report as an answer is a server_error here.
+BOOST_AUTO_TEST_CASE(a_release_reports_a_key_of_another_type)
+{
+    const redis_server server;
+    lock_client client(undisturbed(server.url()));
+    const pool_view view(server, "a");
+    client.size("a", 1);
+    const auto holder = granted(client.acquire("a", 1));
+    server.run({"DEL", view.keys[3]});
+    server.run({"SET", view.keys[3], "somebody else's"});
+    BOOST_TEST(holder->unlock() == error_code(errc::wrong_type));
 }
 
 // Fails if the scripts that serve a batch do not answer for each lock separately.

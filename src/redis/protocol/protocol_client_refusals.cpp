@@ -266,9 +266,10 @@ void protocol_client::on_refused_release(attempt& it, operation op, bool failed_
     const auto reason = may_be_done ? client_result::unknown : client_result::refused;
     if (it.wants.takes)
         return end_with(it, reason, text);
-    const auto result = may_be_done ? client_result::unknown : client_result::refused;
     if (std::exchange(it.ending.is_awaited, false))
-        actions_.emplace_back(released{it.bearer, result, std::string(text), keys_of(it.lock)});
+        actions_.emplace_back(released{it.bearer,
+                                       may_be_done ? client_result::unknown : refusal_of(text),
+                                       std::string(text), keys_of(it.lock)});
     if (op != operation::commit)
         return end_attempt(it.id);
     // The server refuses the commit, but the lock is released all the same.
@@ -278,7 +279,7 @@ void protocol_client::on_refused_release(attempt& it, operation op, bool failed_
         withdraw_follower(follower, text);
     else
         fail_follower(follower, reason, text);
-    end_commit_of_contributions(*std::exchange(it.ending.commit, nullptr), result);
+    end_commit_of_contributions(*std::exchange(it.ending.commit, nullptr), reason);
     proceed(it);
 }
 
