@@ -10,6 +10,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <fcntl.h>
+#include <filesystem>
 #include <string_view>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -40,8 +41,21 @@ bool has_terminal()
 
 }  // namespace
 
+std::set<int> inheritable_descriptors()
+{
+    std::set<int> found;
+    std::error_code no_proc;
+    for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd", no_proc))
+    {
+        const int descriptor = std::stoi(entry.path().filename());
+        if (::fcntl(descriptor, F_GETFD) == 0)
+            found.insert(descriptor);
+    }
+    return found;
+}
+
 program::program(std::vector<std::string> command, std::vector<std::string> variables,
-                 const signal_settings& signals)
+                 const std::set<int>& descriptors, const signal_settings& signals)
     : has_own_group_(!has_terminal())
 {
     const std::vector<std::string> own = variables;
@@ -56,6 +70,10 @@ program::program(std::vector<std::string> command, std::vector<std::string> vari
     }
     const std::vector<char*> arguments = pointers_to(command);
     const std::vector<char*> environment = pointers_to(variables);
+    // Boost.Redis opens a unix socket in such a way that the program would inherit the connection.
+    for (const int own_descriptor : inheritable_descriptors())
+        if (!descriptors.contains(own_descriptor))
+            ::fcntl(own_descriptor, F_SETFD, FD_CLOEXEC);
     // The child reports an error of exec through it. A successful exec closes it.
     std::array<int, 2> failure{};
     if (::pipe2(failure.data(), O_CLOEXEC) != 0)

@@ -7,6 +7,7 @@
 
 #include <csignal>
 #include <optional>
+#include <set>
 #include <string>
 #include <sys/types.h>
 #include <vector>
@@ -27,8 +28,11 @@ struct signal_settings
     void (*pipe)(int) = SIG_DFL;
 };
 
+/// The descriptors of this process that a program it starts would inherit.
+[[nodiscard]] std::set<int> inheritable_descriptors();
+
 /**
- * @brief A program that runs as a child of this process, with the same files.
+ * @brief A program that runs as a child of this process.
  *
  * The system kills it (SIGKILL) when the thread that started it ends. Without a controlling terminal, it gets a process
  * group of its own, and signals reach the whole group. With one, it stays in the group of this process, to which the
@@ -41,10 +45,11 @@ public:
      * @brief Starts a program, which is searched in PATH.
      *
      * @param variables variables of its environment, as `NAME=value`; they replace those of this process.
+     * @param descriptors the open files that it inherits, if they are still inheritable; it inherits no others.
      * @throws std::system_error with the error of the system if it cannot be executed.
      */
     program(std::vector<std::string> command, std::vector<std::string> variables,
-            const signal_settings& signals);
+            const std::set<int>& descriptors, const signal_settings& signals);
 
     program(const program&) = delete;
     program& operator=(const program&) = delete;

@@ -15,6 +15,7 @@
 #include <fmt/format.h>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <sys/resource.h>
 #include <system_error>
@@ -175,7 +176,7 @@ private:
                 options_.command,
                 std::vector{"TURNSTILE_LOCK=" + options_.object.name,
                             "TURNSTILE_FENCING_TOKEN=" + std::to_string(token)},
-                signals_.former());
+                descriptors_, signals_.former());
             return true;
         }
         catch (const std::system_error& error)
@@ -245,6 +246,8 @@ private:
     }
 
     run_options options_;
+    // Before this process opens files of its own.
+    const std::set<int> descriptors_ = inheritable_descriptors();
     asio::io_context context_{1};
     // Before the session starts a thread, which would receive signals.
     signals signals_;

@@ -8,17 +8,20 @@
 
 #include <boost/test/unit_test.hpp>
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <memory>
+#include <set>
 #include <string>
 #include <support/lock_client.hpp>
 #include <support/lock_view.hpp>
 #include <support/pool_view.hpp>
 #include <support/redis_server.hpp>
 #include <sys/stat.h>
+#include <system_error>
 #include <vector>
 
 namespace {
@@ -74,6 +77,20 @@ bool is_alive(const std::string& pid)
     std::ifstream stat("/proc/" + pid + "/stat");
     const std::string text{std::istreambuf_iterator<char>(stat), {}};
     return !text.empty() && text.find(") Z ") == std::string::npos;
+}
+
+/// The sockets that this process has open, as /proc names them.
+std::set<std::string> open_sockets()
+{
+    std::set<std::string> found;
+    for (const auto& each : std::filesystem::directory_iterator("/proc/self/fd"))
+    {
+        std::error_code closed;
+        const std::string target = std::filesystem::read_symlink(each, closed);
+        if (target.starts_with("socket:"))
+            found.insert(target);
+    }
+    return found;
 }
 
 /// Whether a process has not handled a signal yet.
@@ -142,6 +159,22 @@ BOOST_AUTO_TEST_CASE(arguments_of_the_program_arrive_as_they_are)
     const cli_result run(server.url(), {"run", "job", "--", "printf", "<%s>", "", "[]", "{a}",
                                         "--timeout", "--", "a b", "-h"});
     BOOST_TEST(run.output == "<><[]><{a}><--timeout><--><a b><-h>");
+}
+
+BOOST_AUTO_TEST_CASE(the_program_inherits_the_files_of_its_caller_and_no_connection)
+{
+    const redis_server server;
+    const std::set<std::string> sockets = open_sockets();
+    std::FILE* const file = std::tmpfile();
+    std::fputs("of the caller\n", file);
+    std::fflush(file);
+    const std::string script =
+        "cat /proc/self/fd/" + std::to_string(::fileno(file)) + "; readlink /proc/self/fd/*";
+    cli_process run(server.unix_url(), shell(script));
+    BOOST_TEST(run.line() == "of the caller");
+    for (std::string target = run.line(); target != "end"; target = run.line())
+        BOOST_TEST((!target.starts_with("socket:") || sockets.contains(target)), target);
+    std::fclose(file);
 }
 
 BOOST_AUTO_TEST_CASE(a_nested_program_receives_the_inner_lock)
