@@ -229,6 +229,9 @@ private:
     /// process, the lock ends with its lease.
     void leave_soon(int signal)
     {
+        // Further signals do not prolong the time.
+        if (std::exchange(is_leaving_, true))
+            return;
         if (is_waiting_)
         {
             interrupted_ = signal;
@@ -258,6 +261,7 @@ private:
     asio::steady_timer kill_timer_;
     asio::steady_timer leave_timer_;
     bool is_waiting_ = true;
+    bool is_leaving_ = false;
     bool is_lost_ = false;
     int interrupted_ = 0;
     int result_ = failed;

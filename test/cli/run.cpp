@@ -329,6 +329,26 @@ BOOST_AUTO_TEST_CASE(a_signal_ends_a_release_that_is_not_confirmed)
     server.resume();
 }
 
+BOOST_AUTO_TEST_CASE(repeated_signals_do_not_prolong_a_release)
+{
+    const redis_server server;
+    const folder files;
+    cli_process run(server.url(), shell("echo $$; " + files.wait()));
+    const std::string program = run.line();
+    server.pause();
+    files.end();
+    BOOST_TEST(until([&] { return !is_alive(program); }));
+    const std::string self = std::to_string(run.pid());
+    BOOST_TEST(until(
+        [&]
+        {
+            run.signal(SIGTERM);
+            return !is_alive(self);
+        }));
+    BOOST_TEST(run.exit_status() == -SIGTERM);
+    server.resume();
+}
+
 BOOST_AUTO_TEST_CASE(a_signal_does_not_end_a_release_that_is_confirmed_soon)
 {
     const redis_server server;
