@@ -545,18 +545,23 @@ BOOST_AUTO_TEST_CASE(state_contains_the_changes_since_the_last_reader_has_hung_u
 
 BOOST_AUTO_TEST_CASE(stream_ends_if_redis_cannot_be_reached)
 {
-    scene all(1);
+    scene all(2);
     create_empty(all.at(0));
     event_stream reader(all.at(0));
     reader.skip_state();
     all.redis.stop();
+    event_stream without_state(all.at(1));
+    BOOST_TEST(without_state.head().status == 200);
     BOOST_TEST(reader.next().kind == "");
-    // The old state is forgotten.
+    BOOST_TEST(without_state.next().kind == "");
+    // The old state is forgotten: a new stream has not begun with it when a later request is answered.
     event_stream next(all.at(0));
     BOOST_TEST(next.head().status == 200);
+    BOOST_TEST(ask(all.at(0), "GET", "/healthz").status == 200);
+    all.servers[0]->signal(SIGTERM);
     BOOST_TEST(next.next().kind == "");
     all.redis.start();
-    while (event_stream(all.at(0)).skip_state().empty())
+    while (event_stream(all.at(1)).skip_state().empty())
         std::this_thread::yield();
 }
 
