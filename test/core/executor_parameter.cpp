@@ -14,6 +14,7 @@
 #include <boost/asio/thread_pool.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/test/unit_test.hpp>
+#include <chrono>
 #include <concepts>
 #include <optional>
 #include <support/attempt.hpp>
@@ -94,3 +95,25 @@ BOOST_AUTO_TEST_CASE(an_object_with_the_executor_of_a_default_token_works)
     drain(context);
     BOOST_TEST(completions == 7);
 }
+
+#if !defined(BOOST_ASIO_NO_TS_EXECUTORS)
+
+BOOST_AUTO_TEST_CASE(a_waiter_with_an_executor_of_the_networking_ts_is_resumed)
+{
+    asio::io_context context;
+    basic_async_mutex<asio::executor> mutex(context);
+    std::optional guard = mutex.try_lock();
+    BOOST_TEST_REQUIRE(guard.has_value());
+    int completions = 0;
+    // The handlers keep the lock only until they return.
+    const auto count = [&](const error_code& error, const auto&...)
+    { completions += error ? 0 : 1; };
+    mutex.async_lock(count);
+    mutex.async_lock(asio::bind_executor(asio::executor(asio::make_strand(context)), count));
+    mutex.async_try_lock_for(std::chrono::hours(1), count);
+    guard.reset();
+    drain(context);
+    BOOST_TEST(completions == 3);
+}
+
+#endif

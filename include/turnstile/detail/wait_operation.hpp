@@ -416,7 +416,8 @@ private:
     {
     }
 
-    [[nodiscard]] const auto& get_executor() const noexcept { return work_.get_executor(); }
+    // A value for an executor of the Networking TS, else a reference.
+    [[nodiscard]] decltype(auto) get_executor() const noexcept { return work_.get_executor(); }
 
     void drop() noexcept
     {
