@@ -49,12 +49,15 @@ template <class Executor>
 boost::asio::io_context* plain_context_of(const Executor& executor) noexcept
 {
     using plain_executor = boost::asio::io_context::executor_type;
+    // A query, since context() is a function of the Networking TS, which BOOST_ASIO_NO_TS_EXECUTORS removes.
+    constexpr auto context = [](const plain_executor& plain)
+    { return std::addressof(boost::asio::query(plain, boost::asio::execution::context)); };
     if constexpr (std::is_same_v<Executor, plain_executor>)
-        return std::addressof(executor.context());
+        return context(executor);
     else if constexpr (std::is_same_v<Executor, boost::asio::any_io_executor>)
     {
         const auto* target = executor.template target<plain_executor>();
-        return target != nullptr ? std::addressof(target->context()) : nullptr;
+        return target != nullptr ? context(*target) : nullptr;
     }
     else
         return nullptr;
