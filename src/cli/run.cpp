@@ -229,7 +229,7 @@ private:
     /// process, the lock ends with its lease.
     void leave_soon(int signal)
     {
-        // Further signals do not prolong the time.
+        // The time does not begin again with each signal.
         if (std::exchange(is_leaving_, true))
             return;
         if (is_waiting_)
