@@ -258,12 +258,16 @@ void gate_client::disconnected(local_time now)
     for (auto& [id, each] : requests_)
     {
         each.call.repeated = each.call.repeated || each.sent;
+        timers_.set(timer::request, id, each.due, never);
         // The time of the withdrawal is unknown.
         if (each.current == phase::withdrawing)
             end_cancelled(each);
     }
     for (auto& [id, gate] : gates_)
+    {
         gate.asked = 0;
+        timers_.set(timer::gate, id, gate.due, never);
+    }
 }
 
 std::optional<gate_client::gate_answer> gate_client::parse(std::string_view text) noexcept
