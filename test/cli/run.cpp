@@ -103,6 +103,23 @@ bool is_pending(int signal, pid_t pid)
     return false;
 }
 
+/// The program has ended, but the server does not answer to the release.
+struct unconfirmed_release
+{
+    unconfirmed_release()
+    {
+        const std::string program = run.line();
+        server.pause();
+        files.end();
+        BOOST_TEST(until([&] { return !is_alive(program); }));
+    }
+    ~unconfirmed_release() { server.resume(); }
+
+    const redis_server server;
+    const folder files;
+    cli_process run{server.url(), shell("echo $$; " + files.wait())};
+};
+
 }  // namespace
 
 // --- the program --------------------------------------------------------------------------------
@@ -315,29 +332,14 @@ BOOST_AUTO_TEST_CASE(the_program_does_not_outlive_a_killed_turnstile)
     BOOST_TEST(until([&] { return !is_alive(program); }));
 }
 
-BOOST_AUTO_TEST_CASE(a_signal_ends_a_release_that_is_not_confirmed)
+BOOST_FIXTURE_TEST_CASE(a_signal_ends_a_release_that_is_not_confirmed, unconfirmed_release)
 {
-    const redis_server server;
-    const folder files;
-    cli_process run(server.url(), shell("echo $$; " + files.wait()));
-    const std::string program = run.line();
-    server.pause();
-    files.end();
-    BOOST_TEST(until([&] { return !is_alive(program); }));
     run.signal(SIGTERM);
     BOOST_TEST(run.exit_status() == -SIGTERM);
-    server.resume();
 }
 
-BOOST_AUTO_TEST_CASE(repeated_signals_do_not_prolong_a_release)
+BOOST_FIXTURE_TEST_CASE(more_signals_leave_a_release_no_more_time, unconfirmed_release)
 {
-    const redis_server server;
-    const folder files;
-    cli_process run(server.url(), shell("echo $$; " + files.wait()));
-    const std::string program = run.line();
-    server.pause();
-    files.end();
-    BOOST_TEST(until([&] { return !is_alive(program); }));
     const std::string self = std::to_string(run.pid());
     BOOST_TEST(until(
         [&]
@@ -346,7 +348,6 @@ BOOST_AUTO_TEST_CASE(repeated_signals_do_not_prolong_a_release)
             return !is_alive(self);
         }));
     BOOST_TEST(run.exit_status() == -SIGTERM);
-    server.resume();
 }
 
 BOOST_AUTO_TEST_CASE(a_signal_does_not_end_a_release_that_is_confirmed_soon)

@@ -189,7 +189,7 @@ private:
         named_call call;
         // Whether the server may know the request.
         bool sent = false;
-        // The request's own command in flight.
+        // The request's last own command, until it is answered.
         std::uint64_t awaited_answer = 0;
         // With a command in flight: the latest generation reported meanwhile.
         std::int64_t seen = 0;
@@ -197,6 +197,7 @@ private:
         std::int64_t generation = 0;
         // For an arrival, the time until which it certainly counts.
         local_time counts_until{};
+        // The time of the next command; never while one is in flight.
         local_time due = never;
     };
 
