@@ -237,7 +237,7 @@ public:
         [[nodiscard]] T& operator*() const noexcept { return state_->value; }
 
         /// The state.
-        [[nodiscard]] T* operator->() const noexcept { return &state_->value; }
+        [[nodiscard]] T* operator->() const noexcept { return std::addressof(state_->value); }
 
         /**
          * @brief Waits until a predicate of the state is true; evaluates it again after each

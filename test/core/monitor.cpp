@@ -54,6 +54,14 @@ using body_int = scene::body_int;
 using plain = scene::plain;
 using predicate = bool (*)(const int&);
 
+/// A state whose address operator does not return its address, like some smart pointers.
+struct handle
+{
+    handle* operator&() noexcept { return nullptr; }  // NOLINT(google-runtime-operator)
+
+    int value = 1;
+};
+
 }  // namespace
 
 // --- construction -----------------------------------------------------------------------------
@@ -641,4 +649,14 @@ BOOST_AUTO_TEST_CASE(a_section_is_reported_where_it_was_asked_for)
     BOOST_TEST(guarded.snapshot().name == "n");
     BOOST_TEST(!guarded.snapshot().holder.has_value());
     BOOST_TEST(watch->counters().acquired == 2U);
+}
+
+BOOST_AUTO_TEST_CASE(a_state_may_overload_the_address_operator)
+{
+    asio::io_context context;
+    monitor<handle> guarded(context);
+    int value = 0;
+    guarded.async_with([&](auto& s) { value = s->value; }, asio::detached);
+    drain(context);
+    BOOST_TEST(value == 1);
 }

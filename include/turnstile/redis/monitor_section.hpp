@@ -69,7 +69,7 @@ public:
     /// The state.
     [[nodiscard]] T* operator->() noexcept { return &value_; }
     /// The state.
-    [[nodiscard]] const T* operator->() const noexcept { return &value_; }
+    [[nodiscard]] const T* operator->() const noexcept { return std::addressof(value_); }
 
     /**
      * @brief Waits for notifications of a condition until a predicate of the state holds.
