@@ -11,6 +11,7 @@
 #include <boost/asio/cancellation_state.hpp>
 #include <boost/asio/deferred.hpp>
 #include <boost/asio/error.hpp>
+#include <concepts>
 #include <cstddef>
 #include <functional>
 #include <memory>
@@ -314,17 +315,19 @@ auto async_lock_all(Args&&... args)
 }
 
 /// The same for any number of mutexes, with a location.
-template <class... Mutexes>
+template <std::same_as<std::source_location> Location, class... Mutexes>
     requires(sizeof...(Mutexes) > 0 && (detail::is_lock<Mutexes> && ...))
-auto async_lock_all(const std::source_location& location, Mutexes&... mutexes)
+auto async_lock_all(const Location& location, Mutexes&... mutexes)
 {
     return detail::lock_all_operation<Mutexes...>(location, mutexes...);
 }
 
 /// The same for any number of mutexes, with a location, followed by a completion token.
-template <class... Args>
+// The location has a type parameter that is checked first. Otherwise, g++ checks the token of a call without a location
+// against the mutexes behind the first one, which does not compile if the token is a generic lambda.
+template <std::same_as<std::source_location> Location, class... Args>
     requires(sizeof...(Args) > 1 && detail::token_behind_mutexes<Args...>::value)
-auto async_lock_all(const std::source_location& location, Args&&... args)
+auto async_lock_all(const Location& location, Args&&... args)
 {
     return detail::token_behind_mutexes<Args...>::start(
         location, std::forward_as_tuple(std::forward<Args>(args)...));

@@ -613,6 +613,25 @@ BOOST_AUTO_TEST_CASE(tasks_with_different_orders_never_block_each_other)
     run_seeds(300, [](std::uint64_t seed) { crowd(seed).run(); });
 }
 
+// A handler that names the last guard does not compile with fewer mutexes.
+BOOST_AUTO_TEST_CASE(a_generic_handler_is_checked_only_with_all_mutexes)
+{
+    asio::io_context context;
+    std::array<async_mutex, 4> row{async_mutex(context), async_mutex(context), async_mutex(context),
+                                   async_mutex(context)};
+    int locked = 0;
+    async_lock_all(row[0], row[1], [&](const auto&, const auto& guards)
+                   { locked += std::get<1>(guards).owns_lock() ? 1 : 0; });
+    drain(context);
+    async_lock_all(row[0], row[1], row[2], [&](const auto&, const auto& guards)
+                   { locked += std::get<2>(guards).owns_lock() ? 1 : 0; });
+    drain(context);
+    async_lock_all(row[0], row[1], row[2], row[3], [&](const auto&, const auto& guards)
+                   { locked += std::get<3>(guards).owns_lock() ? 1 : 0; });
+    drain(context);
+    BOOST_TEST(locked == 3);
+}
+
 // --- observability ----------------------------------------------------------------------------
 
 BOOST_AUTO_TEST_CASE(waiters_are_reported_with_their_source_locations)
