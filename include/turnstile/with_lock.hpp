@@ -25,8 +25,9 @@ namespace turnstile {
  * });
  * @endcode
  *
- * The body is stored by value and runs on the associated executor of the handler. When the body
- * ends, also by an exception, the lock is released, and then the operation completes.
+ * The body is stored by value and runs on the associated executor of the handler, or on that of the
+ * mutex if the handler's executor cannot post, such as that of an `any_completion_handler`. When the
+ * body ends, also by an exception, the lock is released, and then the operation completes.
  *
  * @par g++ 12
  * This compiler destroys the captures of a lambda twice if the lambda is a temporary in a
