@@ -115,6 +115,21 @@ struct monitor_test : backend_test<Provider>
         };
     }
 
+    /// Executes a transaction with a condition of another monitor.
+    template <class Transaction>
+    task refuse(Transaction what)
+    {
+        try
+        {
+            co_await guarded.async_transact(std::move(what));
+            BOOST_ERROR("the transaction was not refused");
+        }
+        catch (const system_error& error)
+        {
+            BOOST_TEST(error.code() == turnstile::errc::wrong_object);
+        }
+    }
+
     /// Writes the state, so that it exists.
     task prepare(int balance)
     {

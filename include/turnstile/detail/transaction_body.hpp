@@ -130,9 +130,11 @@ public:
     {
     }
 
+    /// Throws if a condition belongs to another monitor, whether the requirements hold or not.
     template <class Section>
     auto operator()(Section& section)
     {
+        std::apply([&](const auto&... each) { (check(each, section), ...); }, steps_);
         if constexpr (waits)
             return wait(section);
         else
@@ -167,19 +169,16 @@ private:
     template <class Section>
     void execute(Section& section)
     {
-        std::apply([&](const auto&... each) { (check(each, section), ...); }, steps_);
         add<0>(*section);
         // The additions can fail, so they come first. After them, the steps can be moved from.
         std::apply([&](auto&... each) { (assign(each, *section), ...); }, steps_);
         std::apply([&](const auto&... each) { (notify(each, section), ...); }, steps_);
     }
 
-    /// Throws if a notification concerns a condition of another monitor. Over Redis, the section checks
-    /// that, and its changes are not committed then.
     template <class Step, class Section>
-    static void check(const Step& step, Section& section)
+    static void check(const Step& step, const Section& section)
     {
-        if constexpr (requires { section.require_own(*step.condition); })
+        if constexpr (requires { step.condition; })
             section.require_own(*step.condition);
     }
 

@@ -283,9 +283,10 @@ public:
      * does not fit its member: nothing was written, and the text contains the member, the values and the
      * limits. `errc::bad_state` if a required field cannot be parsed as its member's type. (The server does
      * not parse a field that is compared with an empty optional: any text differs from it.)
-     * `errc::unknown_outcome` if the transaction may have been executed, but the session cannot learn the
-     * outcome: the server or its memory was lost, the server has forgotten the transaction, the operation was
-     * cancelled while the server was unreachable, or the session was closed meanwhile.
+     * `turnstile::errc::wrong_object` if a condition belongs to another monitor. `errc::unknown_outcome` if
+     * the transaction may have been executed, but the session cannot learn the outcome: the server or its
+     * memory was lost, the server has forgotten the transaction, the operation was cancelled while the server
+     * was unreachable, or the session was closed meanwhile.
      * @par Per-Operation Cancellation
      * All types. The session asks the server whether the cancellation was in time, which takes a round trip.
      * If so, nothing was changed, and the error is `operation_aborted`. If the connection breaks meanwhile,

@@ -190,8 +190,7 @@ public:
     [[nodiscard]] contribution_type contribute(Number Class::* member, Amount amount,
                                                condition_type& condition)
     {
-        if (!detail::is_of(*condition.condition_, *origin_->lock))
-            boost::throw_exception(system_error(turnstile::errc::wrong_object));
+        require_own(condition);
         Number T::* const of_state = member;
         const auto number = static_cast<std::int64_t>(amount);
         if ((std::is_unsigned_v<Amount> && number < 0) ||
@@ -250,6 +249,8 @@ private:
     /// @cond
     template <class, bool>
     friend class detail::section_wait;
+    template <class>
+    friend class turnstile::detail::transaction_body;
     /// @endcond
 
     /// Parses the state that arrived with the grant.
@@ -269,10 +270,15 @@ private:
         }
     }
 
-    void note(const condition_type& condition, bool all)
+    void require_own(const condition_type& condition) const
     {
         if (!detail::is_of(*condition.condition_, *origin_->lock))
             boost::throw_exception(system_error(turnstile::errc::wrong_object));
+    }
+
+    void note(const condition_type& condition, bool all)
+    {
+        require_own(condition);
         pending_.notify(*condition.condition_, all);
     }
 
