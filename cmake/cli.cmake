@@ -26,5 +26,4 @@ if(TURNSTILE_INSTALL)
   install(FILES man/turnstile.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT cli)
   install(FILES dist/completion.bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions
           RENAME turnstile COMPONENT cli)
-  install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/turnstile-cli COMPONENT cli)
 endif()

@@ -43,6 +43,13 @@ if(TURNSTILE_BUILD_CLI)
   set(CPACK_DEBIAN_CLI_PACKAGE_SHLIBDEPS ON)
 endif()
 
+# Debian's policy requires this file in each package.
+foreach(component IN LISTS CPACK_COMPONENTS_ALL)
+  string(TOUPPER ${component} upper)
+  install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/${CPACK_DEBIAN_${upper}_PACKAGE_NAME} RENAME copyright
+          COMPONENT ${component})
+endforeach()
+
 # Each user can read the folders of the packages, whatever the umask of the builder is.
 file(WRITE ${CMAKE_CURRENT_BINARY_DIR}/package_folders.cmake
      [[file(CHMOD_RECURSE "${CPACK_TEMPORARY_INSTALL_DIRECTORY}" DIRECTORY_PERMISSIONS OWNER_READ OWNER_WRITE

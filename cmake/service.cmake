@@ -49,7 +49,6 @@ if(TURNSTILE_INSTALL)
   install(FILES dist/turnstile-server.service DESTINATION lib/systemd/system COMPONENT server)
   install(FILES dist/completion.bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions
           RENAME turnstile-server COMPONENT server)
-  install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/turnstile-server COMPONENT server)
   install(FILES dist/turnstile-server.conf
           DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/turnstile-server/examples COMPONENT server)
 endif()

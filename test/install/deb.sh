@@ -20,6 +20,8 @@ umask 077
 "$cpack" --config "$build/CPackConfig.cmake" -B "$dir"
 
 for package in "$dir"/*.deb; do
+  name=$(dpkg-deb --field "$package" Package)
+  expect "$package" "share/doc/$name/copyright"
   if dpkg-deb --contents "$package" | grep '^d' | grep -v '^drwxr-xr-x'; then
     echo "$package: folders with the builder's umask" && exit 1
   fi
