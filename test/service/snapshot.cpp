@@ -145,6 +145,8 @@ BOOST_AUTO_TEST_CASE(killed_server_remembers_semaphores_and_permits)
                    R"({"name":"large","value":9007199254740991,"waiters":0,"permits":0},)"
                    R"({"name":"leased","value":3,"waiters":0,"permits":1}],"next":null})");
         BOOST_TEST(server.post("/semaphore/renew", permit).status == 200);
+        const std::string holders = ask(server.address(), "GET", "/semaphore/detail/leased").body;
+        BOOST_TEST(member(holders, "token") == member(first, "token"));
         server.kill();
     }
     remembering_server server(where);
