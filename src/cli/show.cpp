@@ -9,9 +9,11 @@
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 #include <boost/json/serialize.hpp>
+#include <cstddef>
 #include <exception>
 #include <fmt/format.h>
 #include <iostream>
+#include <string>
 #include <string_view>
 #include <turnstile/redis/async_mutex.hpp>
 #include <turnstile/redis/async_semaphore.hpp>
@@ -129,6 +131,15 @@ std::string share_of(const Participant& each, object_kind kind)
                                           : std::string(name_of(each.mode));
 }
 
+/// The line for the entries of a list that the status leaves out; empty if there are none.
+std::string rest_of(std::size_t count, std::size_t listed, std::string_view what)
+{
+    if (count <= listed)
+        return {};
+    const std::size_t rest = count - listed;
+    return fmt::format("and {} more {}{}\n", rest, what, rest == 1 ? "" : "s");
+}
+
 std::string text_of(const lock_status& status, object_kind kind)
 {
     std::string result = fmt::format(
@@ -139,10 +150,12 @@ std::string text_of(const lock_status& status, object_kind kind)
                               each.fencing_token, share_of(each, kind), seconds(each.held_for),
                               seconds(each.lease_left), name_of(each.session),
                               each.is_connected ? "" : "  disconnected");
+    result += rest_of(status.holder_count, status.holders.size(), "holder");
     for (const redis::lock_waiter& each : status.waiters)
         result += fmt::format("waiter  {}  waiting for {}  {}{}\n", share_of(each, kind),
                               seconds(each.waiting_for), name_of(each.session),
                               each.is_connected ? "" : "  disconnected");
+    result += rest_of(status.waiter_count, status.waiters.size(), "waiter");
     return result;
 }
 

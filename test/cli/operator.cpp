@@ -133,6 +133,26 @@ BOOST_AUTO_TEST_CASE(show_knows_each_kind)
     BOOST_TEST(text.find("  units 3  held for ") != std::string::npos, text);
 }
 
+BOOST_AUTO_TEST_CASE(show_counts_the_holders_and_waiters_that_it_does_not_list)
+{
+    const redis_server server;
+    lock_client client(undisturbed(server.url()));
+    client.size("a", 102);
+    std::vector<decltype(client.acquire("a", 1))> attempts;
+    for (int i = 0; i < 102; ++i)
+    {
+        attempts.push_back(client.acquire("a", 1));
+        BOOST_REQUIRE(attempts.back()->result() == "held");
+    }
+    for (std::size_t i = 0; i < 101; ++i)
+        attempts.push_back(client.acquire("a", 1));
+    const pool_view pool(server, "a");
+    BOOST_REQUIRE(until([&] { return pool.queued() == 101; }));
+    const std::string text = cli_result(server.url(), {"show", "a", "--kind", "semaphore"}).output;
+    BOOST_TEST(text.find("\nand 2 more holders\nwaiter ") != std::string::npos, text);
+    BOOST_TEST(text.ends_with("\nand 1 more waiter\n"), text);
+}
+
 BOOST_AUTO_TEST_CASE(free_passes_the_lock_to_the_next_waiter)
 {
     const redis_server server;
