@@ -354,16 +354,29 @@ BOOST_AUTO_TEST_CASE(a_key_of_another_type_is_refused_and_logged_once)
     }
 }
 
-// Fails if the error of a script that other operations report as an answer is a server_error here.
+// Fails if the error of a script that other operations report as an answer is a server_error here, or if an answer is
+// an unknown_outcome.
 BOOST_AUTO_TEST_CASE(a_release_reports_a_key_of_another_type)
 {
     const redis_server server;
     lock_client client(undisturbed(server.url()));
-    const pool_view view(server, "a");
+    const auto replace = [&](const std::string& key)
+    {
+        server.run({"DEL", key});
+        server.run({"SET", key, "somebody else's"});
+    };
     client.size("a", 1);
-    const auto holder = granted(client.acquire("a", 1));
-    server.run({"DEL", view.keys[3]});
-    server.run({"SET", view.keys[3], "somebody else's"});
+    const pool_view pool(server, "a");
+    for (const std::size_t key : {0U, 3U})
+    {
+        const auto holder = granted(client.acquire("a", 1));
+        replace(pool.keys[key]);
+        BOOST_TEST(holder->unlock() == error_code(errc::wrong_type));
+        server.run({"FLUSHALL"});
+    }
+    const lock_view lock(server, "a");
+    const auto holder = granted(client.lock("a"));
+    replace(lock.keys[0]);
     BOOST_TEST(holder->unlock() == error_code(errc::wrong_type));
 }
 

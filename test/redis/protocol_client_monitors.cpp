@@ -303,6 +303,38 @@ BOOST_AUTO_TEST_CASE(the_outcome_of_a_commit_is_unknown_to_a_server_that_has_for
     BOOST_TEST((quiet.failure() == client_result::lost));
 }
 
+// Fails if the outcome is unknown after the answer of a script that has changed nothing.
+BOOST_AUTO_TEST_CASE(a_release_and_a_commit_report_keys_that_cannot_be_used)
+{
+    using status = driven_client::status;
+    const std::pair<status, client_result> cases[] = {
+        {status::wrong_type, client_result::wrong_type},
+        {status::foreign, client_result::foreign_layout}};
+    for (const auto& [answer, result] : cases)
+    {
+        section_client releasing;
+        releasing.release(releasing.hold());
+        releasing.answer(releasing.say(answer));
+        BOOST_TEST((releasing.only<released>().result == result));
+
+        section_client waiting;
+        waiting.sleep_and_say(waiting.hold(), true, true);
+        waiting.answer(waiting.say(answer));
+        BOOST_TEST((std::get<released>(waiting.events.at(0)).result == result));
+        BOOST_TEST((waiting.failure() == result));
+
+        // The server may have executed the first command.
+        section_client repeating;
+        repeating.sleep_and_say(repeating.hold(), true, true);
+        repeating.disconnect();
+        repeating.connect(2);
+        BOOST_TEST(repeating.sent() == "commit");
+        repeating.answer(repeating.say(answer));
+        BOOST_TEST((std::get<released>(repeating.events.at(0)).result == client_result::unknown));
+        BOOST_TEST((repeating.failure() == client_result::unknown));
+    }
+}
+
 BOOST_AUTO_TEST_CASE(the_outcome_of_a_commit_is_unknown_to_another_server)
 {
     section_client client;

@@ -219,7 +219,7 @@ void protocol_client::on_release(attempt& it, const script_answer& answer)
     if (answer.status != status::released)
         resync_waiters(it.lock);
     const bool is_awaited = it.ending.is_awaited;
-    it.may_be_done = false;
+    const bool may_be_done = std::exchange(it.may_be_done, false);
     if (it.wants.takes)
     {
         if (answer.status == status::missing && is_awaited)
@@ -243,8 +243,9 @@ void protocol_client::on_release(attempt& it, const script_answer& answer)
         // Another server may lack changes of the first one, so its answer does not prove that the lock was lost.
         else if (answer.status == status::lost && it.server == server_)
             result = client_result::lost;
-        else if (answer.status == status::missing)
-            result = client_result::missing;
+        else if (const auto why = unusable(answer.status);
+                 why && (!may_be_done || why == client_result::missing))
+            result = *why;
         actions_.emplace_back(released{it.bearer, result, {}});
     }
     end_attempt(it.id);

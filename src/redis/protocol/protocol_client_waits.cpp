@@ -34,6 +34,7 @@ void protocol_client::on_commit(attempt& it, const script_answer& answer)
     // If there is nothing to commit, all that matters is that the attempt does not hold the lock.
     const bool is_certain =
         (answer.status == status::lost && it.server == server_) || !what->changes_anything();
+    const auto why = it.may_be_done ? std::nullopt : unusable(answer.status);
     // The caller learns about its contributions before it learns the result.
     if (answer.status == status::released)
         end_commit_of_contributions(*what, client_result::ok);
@@ -42,7 +43,8 @@ void protocol_client::on_commit(attempt& it, const script_answer& answer)
                                     is_certain ? client_result::lost : client_result::unknown);
     on_release(it, answer);
     if (follower != 0)
-        begin_wait_of(follower, answer, is_certain ? client_result::lost : client_result::unknown,
+        begin_wait_of(follower, answer,
+                      is_certain ? client_result::lost : why.value_or(client_result::unknown),
                       server);
 }
 
