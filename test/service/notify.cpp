@@ -32,6 +32,7 @@
 using turnstile::test::ask;
 using turnstile::test::http_answer;
 using turnstile::test::http_client;
+using turnstile::test::metric;
 using turnstile::test::redis_server;
 using turnstile::test::request_text;
 using turnstile::test::server_process;
@@ -245,6 +246,12 @@ private:
     }
 };
 
+/// The arguments of a server with each backend.
+std::vector<std::vector<std::string>> backends(const redis_server& redis)
+{
+    return {{}, {"--redis", undisturbed_url(redis.url())}};
+}
+
 std::string member(const std::string& json, const std::string& name)
 {
     const std::string key = '"' + name + "\":\"";
@@ -270,28 +277,30 @@ std::string signature(const std::string& body)
 
 BOOST_AUTO_TEST_CASE(granted_permit_is_sent_to_the_receiver)
 {
-    const receiver to;
-    const calling_server server(to);
-    server.create_empty();
-    // The case of a scheme does not matter.
-    const http_answer accepted = server.notify("HTTP" + to.url().substr(4), R"(,"lease":600)");
-    BOOST_TEST(accepted.status == 202);
-    server.await_waiters(1);
-    BOOST_TEST(!to.has_calls());
-    server.up();
+    const redis_server redis;
+    for (const std::vector<std::string>& backend : backends(redis))
+    {
+        const receiver to;
+        const calling_server server(to, backend);
+        server.create_empty();
+        // The case of a scheme does not matter.
+        const http_answer accepted = server.notify("HTTP" + to.url().substr(4), R"(,"lease":600)");
+        BOOST_TEST(accepted.status == 202);
+        server.await_waiters(1);
+        BOOST_TEST(!to.has_calls());
+        server.up();
 
-    const call got = to.take("204 No Content");
-    BOOST_TEST(got.head.starts_with("POST /hook?x=1 HTTP/1.1\r\nHost: " + to.place() + "\r\n"));
-    BOOST_TEST(member(got.body, "event") == "granted");
-    BOOST_TEST(member(got.body, "name") == "a");
-    BOOST_TEST(member(got.body, "id") == member(accepted.body, "id"));
-    BOOST_TEST(got.body.find("\"token\":") != std::string::npos);
-    BOOST_TEST(got.head.find("\r\nX-Turnstile-Signature: sha256=" + signature(got.body) + "\r\n") !=
-               std::string::npos);
-    BOOST_TEST(
-        server
-            .post("/semaphore/up", R"({"name":"a","permit":")" + member(got.body, "permit") + "\"}")
-            .status == 200);
+        const call got = to.take("204 No Content");
+        BOOST_TEST(got.head.starts_with("POST /hook?x=1 HTTP/1.1\r\nHost: " + to.place() + "\r\n"));
+        BOOST_TEST(member(got.body, "event") == "granted");
+        BOOST_TEST(member(got.body, "name") == "a");
+        BOOST_TEST(member(got.body, "id") == member(accepted.body, "id"));
+        BOOST_TEST(got.body.find("\"token\":") != std::string::npos);
+        BOOST_TEST(got.head.find("\r\nX-Turnstile-Signature: sha256=" + signature(got.body) +
+                                 "\r\n") != std::string::npos);
+        const std::string permit = R"({"name":"a","permit":")" + member(got.body, "permit") + "\"}";
+        BOOST_TEST(server.post("/semaphore/up", permit).status == 200);
+    }
 }
 
 BOOST_AUTO_TEST_CASE(failed_call_is_repeated_and_no_redirect_is_followed)
@@ -345,23 +354,40 @@ BOOST_AUTO_TEST_CASE(interim_answers_end_no_call)
 
 BOOST_AUTO_TEST_CASE(units_return_if_the_receiver_fails)
 {
-    const receiver to;
-    const snapshot_place where;
-    const calling_server server(to, {"--notify-attempts", "2"}, where.log());
-    server.create_empty();
-    server.up();
-    const http_answer accepted = server.notify(to.url(), R"(,"lease":600)");
-    BOOST_TEST(accepted.status == 202);
-    const call first = to.take("500 Internal Server Error");
-    const call second = to.take("404 Not Found");
-    BOOST_TEST(first.body == second.body);
-    BOOST_TEST(server.post("/semaphore/down", R"({"name":"a","wait":600})").status == 200);
-    BOOST_TEST(!to.has_calls());
-    // The path of a receiver is often a secret.
-    const std::string log = where.read("log");
-    BOOST_TEST(log.find("warning call-back failed id=\"" + member(accepted.body, "id") +
-                        "\" host=\"127.0.0.1\" port=\"" + to.port() + "\"\n") != std::string::npos,
-               log);
+    const redis_server redis;
+    for (std::vector<std::string> arguments : backends(redis))
+    {
+        const receiver to;
+        const snapshot_place where;
+        arguments.insert(arguments.end(), {"--notify-attempts", "2", "--max-notifications", "1"});
+        const calling_server server(to, arguments, where.log());
+        server.create_empty();
+        server.up();
+        const http_answer accepted = server.notify(to.url(), R"(,"lease":600)");
+        BOOST_TEST(accepted.status == 202);
+        const call first = to.take("500 Internal Server Error");
+        const call second = to.take("404 Not Found");
+        BOOST_TEST(first.body == second.body);
+        BOOST_TEST(server.post("/semaphore/down", R"({"name":"a","wait":600})").status == 200);
+        BOOST_TEST(!to.has_calls());
+        BOOST_TEST(metric(server.address(), "undone_total") == 1);
+        // The path of a receiver is often a secret.
+        const std::string log = where.read("log");
+        BOOST_TEST(log.find("warning call-back failed id=\"" + member(accepted.body, "id") +
+                            "\" host=\"127.0.0.1\" port=\"" + to.port() + "\"\n") !=
+                       std::string::npos,
+                   log);
+
+        // A call that announces units holds none.
+        server.up();
+        BOOST_TEST(server.notify(to.url()).status == 202);
+        BOOST_TEST(member(to.take("500 Internal Server Error").body, "event") == "open");
+        std::ignore = to.take("404 Not Found");
+        // The next call-back is accepted when this one has ended.
+        while (server.notify(to.url()).status != 202)
+            std::this_thread::yield();
+        BOOST_TEST(metric(server.address(), "undone_total") == 1);
+    }
 }
 
 BOOST_AUTO_TEST_CASE(receiver_may_answer_with_a_long_head)
