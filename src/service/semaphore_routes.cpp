@@ -157,8 +157,6 @@ awaitable<void> service::call_back(std::string id, notify_target target, std::st
     grant granted = co_await store_->try_down(name, wanted);
     if (granted.what == outcome::busy)
         granted = co_await store_->down(name, wanted);
-    if (granted.what == outcome::closing)
-        co_return;
     std::string_view event = "refused";
     if (granted.what == outcome::done)
         event = announces ? "open" : "granted";

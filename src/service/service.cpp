@@ -132,9 +132,10 @@ awaitable<response> service::answer(const request& message)
 void service::close()
 {
     closing_ = true;
+    // First, so that no receiver is called because of a wait that the store ends.
+    notifier_.close();
     store_->close();
     events_.close();
-    notifier_.close();
 }
 
 void service::sync()

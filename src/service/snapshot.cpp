@@ -237,7 +237,6 @@ void snapshot::load()
         for (auto& [id, permit] : semaphore.permits)
         {
             permit.name = name;
-            permit.value = semaphore.value;
             permit.permit = id;
             store_.restore(permit);
         }
