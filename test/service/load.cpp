@@ -7,6 +7,7 @@
 
 #include "http_client.hpp"
 #include "server_process.hpp"
+#include "snapshot_place.hpp"
 #include "waiting_clients.hpp"
 
 #include <algorithm>
@@ -16,7 +17,6 @@
 #include <cstdlib>
 #include <ctime>
 #include <filesystem>
-#include <fstream>
 #include <iterator>
 #include <memory>
 #include <random>
@@ -32,6 +32,7 @@ using turnstile::test::listed;
 using turnstile::test::request_text;
 using turnstile::test::scaled;
 using turnstile::test::server_process;
+using turnstile::test::snapshot_place;
 using turnstile::test::up;
 
 namespace {
@@ -50,12 +51,6 @@ long long token_of(const std::string& body)
     const std::size_t start = body.find("\"token\":");
     BOOST_TEST_REQUIRE(start != std::string::npos);
     return std::atoll(body.c_str() + start + 8);
-}
-
-std::string read(const std::filesystem::path& name)
-{
-    std::ifstream stream(name);
-    return {std::istreambuf_iterator<char>(stream), {}};
 }
 
 std::size_t open_descriptors(const server_process& server)
@@ -199,54 +194,49 @@ BOOST_AUTO_TEST_CASE(client_that_reads_nothing_is_disconnected)
 
 BOOST_AUTO_TEST_CASE(server_without_file_descriptors_waits_and_recovers)
 {
-    std::string folder = "/tmp/turnstile_XXXXXX";
-    BOOST_TEST_REQUIRE(::mkdtemp(folder.data()) != nullptr);
-    const std::filesystem::path log = std::filesystem::path(folder) / "log";
+    const snapshot_place where;
+    const server_process server({"--log-format", "json"}, {}, where.log());
+    http_client control(server.address());
+    const std::size_t most = open_descriptors(server) + 10;
+    const rlimit limit{most, most};
+    BOOST_TEST_REQUIRE(::prlimit(server.pid(), RLIMIT_NOFILE, &limit, nullptr) == 0);
+    std::vector<std::unique_ptr<http_client>> clients;
+    for (std::size_t i = 0; i < 30; ++i)
     {
-        const server_process server({"--log-format", "json"}, {}, log);
-        http_client control(server.address());
-        const std::size_t most = open_descriptors(server) + 10;
-        const rlimit limit{most, most};
-        BOOST_TEST_REQUIRE(::prlimit(server.pid(), RLIMIT_NOFILE, &limit, nullptr) == 0);
-        std::vector<std::unique_ptr<http_client>> clients;
-        for (std::size_t i = 0; i < 30; ++i)
-        {
-            clients.push_back(std::make_unique<http_client>(server.address()));
-            clients.back()->send(request_text("GET", "/healthz"));
-        }
-        const std::string complaint =
-            R"("level":"warning","message":"cannot accept connections","error":"Too many open files"})";
-        while (read(log).find(complaint) == std::string::npos)
-            std::this_thread::yield();
-
-        // A busy loop would use the processor all the time.
-        clockid_t used = 0;
-        BOOST_TEST_REQUIRE(::clock_getcpuclockid(server.pid(), &used) == 0);
-        const auto now = [](clockid_t clock)
-        {
-            std::timespec time{};
-            ::clock_gettime(clock, &time);
-            return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
-        };
-        const double used_before = now(used);
-        const double before = now(CLOCK_MONOTONIC);
-        std::this_thread::sleep_for(std::chrono::milliseconds(500));
-        const double part = (now(used) - used_before) / (now(CLOCK_MONOTONIC) - before);
-        BOOST_TEST(part < 0.2);
-
-        BOOST_TEST(read(log).find(complaint) == read(log).rfind(complaint));
-
-        // Present connections work. Another one is served when a descriptor is free.
-        BOOST_TEST(list(control) == R"({"semaphores":[],"next":null})");
-        while (!clients.empty())
-        {
-            BOOST_TEST(clients.front()->receive().status == 200);
-            clients.erase(clients.begin());
-        }
-        const auto is_listed = [&](const std::string& text)
-        { return read(log).find(text) != std::string::npos; };
-        while (!is_listed(R"("message":"accepting connections again"})"))
-            std::this_thread::yield();
+        clients.push_back(std::make_unique<http_client>(server.address()));
+        clients.back()->send(request_text("GET", "/healthz"));
     }
-    std::filesystem::remove_all(folder);
+    const std::string complaint =
+        R"("level":"warning","message":"cannot accept connections","error":"Too many open files"})";
+    while (where.read("log").find(complaint) == std::string::npos)
+        std::this_thread::yield();
+
+    // A busy loop would use the processor all the time.
+    clockid_t used = 0;
+    BOOST_TEST_REQUIRE(::clock_getcpuclockid(server.pid(), &used) == 0);
+    const auto now = [](clockid_t clock)
+    {
+        std::timespec time{};
+        ::clock_gettime(clock, &time);
+        return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
+    };
+    const double used_before = now(used);
+    const double before = now(CLOCK_MONOTONIC);
+    std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    const double part = (now(used) - used_before) / (now(CLOCK_MONOTONIC) - before);
+    BOOST_TEST(part < 0.2);
+
+    BOOST_TEST(where.read("log").find(complaint) == where.read("log").rfind(complaint));
+
+    // Present connections work. Another one is served when a descriptor is free.
+    BOOST_TEST(list(control) == R"({"semaphores":[],"next":null})");
+    while (!clients.empty())
+    {
+        BOOST_TEST(clients.front()->receive().status == 200);
+        clients.erase(clients.begin());
+    }
+    const auto is_listed = [&](const std::string& text)
+    { return where.read("log").find(text) != std::string::npos; };
+    while (!is_listed(R"("message":"accepting connections again"})"))
+        std::this_thread::yield();
 }

@@ -8,6 +8,7 @@
 #include "event_stream.hpp"
 #include "http_client.hpp"
 #include "server_process.hpp"
+#include "snapshot_place.hpp"
 
 #include <algorithm>
 #include <array>
@@ -15,9 +16,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <fcntl.h>
-#include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <regex>
@@ -40,6 +39,7 @@ using turnstile::test::log_of_failure;
 using turnstile::test::metric;
 using turnstile::test::request_text;
 using turnstile::test::server_process;
+using turnstile::test::snapshot_place;
 
 namespace {
 
@@ -297,9 +297,8 @@ BOOST_AUTO_TEST_CASE(tokens_rise_when_the_server_is_started_again)
 
 BOOST_AUTO_TEST_CASE(a_server_continues_if_nobody_reads_its_log)
 {
-    std::string folder = "/tmp/turnstile_XXXXXX";
-    BOOST_TEST_REQUIRE(::mkdtemp(folder.data()) != nullptr);
-    const std::string name = folder + "/log";
+    const snapshot_place where;
+    const std::string name = where.log();
     BOOST_TEST_REQUIRE(::mkfifo(name.c_str(), 0600) == 0);
     const int reader = ::open(name.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
     BOOST_TEST_REQUIRE(reader >= 0);
@@ -309,7 +308,6 @@ BOOST_AUTO_TEST_CASE(a_server_continues_if_nobody_reads_its_log)
         BOOST_TEST(ask(server.address(), "GET", "/healthz").status == 200);
     server.signal(SIGTERM);
     BOOST_TEST(server.exit_status() == 0);
-    std::filesystem::remove_all(folder);
 }
 
 BOOST_AUTO_TEST_CASE(a_slow_client_is_disconnected)
@@ -460,15 +458,13 @@ BOOST_AUTO_TEST_CASE(one_client_cannot_use_up_the_limit_of_waiters)
 
 BOOST_AUTO_TEST_CASE(log_has_a_json_object_for_each_request)
 {
-    std::string folder = "/tmp/turnstile_XXXXXX";
-    BOOST_TEST_REQUIRE(::mkdtemp(folder.data()) != nullptr);
-    const std::string name = folder + "/log";
-    server_process server({"--log-format", "json", "--log-level", "debug"}, {}, name);
+    const snapshot_place where;
+    server_process server({"--log-format", "json", "--log-level", "debug"}, {}, where.log());
     ask(server.address(), "GET", "/semaphore/value/%22?\xff\"", "", "", "X-Request-Id: mine\r\n");
     ask(server.address(), "POST", "/semaphore", R"({"name":"a","value":1})");
     server.signal(SIGTERM);
     BOOST_TEST(server.exit_status() == 0);
-    std::ifstream log(name);
+    std::ifstream log(where.log());
     std::string lines;
     for (std::string line; std::getline(log, line);)
     {
@@ -490,15 +486,27 @@ BOOST_AUTO_TEST_CASE(log_has_a_json_object_for_each_request)
         "\n"
         R"({"time":"T","level":"info","message":"stopping"})"
         "\n");
-    std::filesystem::remove_all(folder);
+}
+
+BOOST_AUTO_TEST_CASE(log_has_the_messages_of_its_level_and_above)
+{
+    for (const std::string level : {"info", "warning"})
+    {
+        const snapshot_place where;
+        server_process server({"--log-level", level}, {}, where.log());
+        ask(server.address(), "GET", "/healthz");
+        server.signal(SIGTERM);
+        BOOST_TEST(server.exit_status() == 0);
+        const std::string log = where.read("log");
+        BOOST_TEST(log.ends_with("Z info stopping\n") == (level == "info"), log);
+        BOOST_TEST(std::ranges::count(log, '\n') == (level == "info" ? 1 : 0), log);
+    }
 }
 
 BOOST_AUTO_TEST_CASE(answers_to_unreadable_requests_are_counted_and_logged)
 {
-    std::string folder = "/tmp/turnstile_XXXXXX";
-    BOOST_TEST_REQUIRE(::mkdtemp(folder.data()) != nullptr);
-    const std::string name = folder + "/log";
-    server_process server({"--log-format", "json", "--log-level", "debug"}, {}, name);
+    const snapshot_place where;
+    server_process server({"--log-format", "json", "--log-level", "debug"}, {}, where.log());
     for (const std::string& text :
          std::vector<std::string>{"nonsense\r\n\r\n", "GET /healthz HTTP/1.1\r\n\r\n",
                                   "POST /semaphore HTTP/1.1\r\nHost: x\r\nX-Request-Id: mine\r\n"
@@ -515,15 +523,13 @@ BOOST_AUTO_TEST_CASE(answers_to_unreadable_requests_are_counted_and_logged)
         BOOST_TEST(metrics.find(line) != std::string::npos, metrics);
     server.signal(SIGTERM);
     BOOST_TEST(server.exit_status() == 0);
-    std::ifstream stream(name);
-    const std::string log{std::istreambuf_iterator<char>(stream), {}};
+    const std::string log = where.read("log");
     for (const char* const line :
          {R"("method":"","target":"","status":400,)",
           R"("method":"GET","target":"/healthz","status":400,)",
           R"("id":"mine","client":"127.0.0.1","method":"POST","target":"/semaphore","status":413,)",
           R"("method":"GET","target":"/","status":431,)"})
         BOOST_TEST(log.find(line) != std::string::npos, log);
-    std::filesystem::remove_all(folder);
 }
 
 BOOST_AUTO_TEST_CASE(a_grant_that_meets_a_hang_up_is_returned)
@@ -577,10 +583,8 @@ BOOST_AUTO_TEST_CASE(a_grant_that_meets_a_hang_up_is_returned)
 
 BOOST_AUTO_TEST_CASE(no_answer_is_counted_or_logged_for_a_client_that_has_hung_up)
 {
-    std::string folder = "/tmp/turnstile_XXXXXX";
-    BOOST_TEST_REQUIRE(::mkdtemp(folder.data()) != nullptr);
-    const std::string name = folder + "/log";
-    server_process server({"--log-level", "debug"}, {}, name);
+    const snapshot_place where;
+    server_process server({"--log-level", "debug"}, {}, where.log());
     const auto& address = server.address();
     const auto contains = [&](const std::string& target, const std::string& text)
     { return ask(address, "GET", target).body.find(text) != std::string::npos; };
@@ -599,13 +603,12 @@ BOOST_AUTO_TEST_CASE(no_answer_is_counted_or_logged_for_a_client_that_has_hung_u
     BOOST_TEST(contains("/metrics", "{status=\"409\"} 1\n"));
     server.signal(SIGTERM);
     BOOST_TEST(server.exit_status() == 0);
-    std::ifstream log(name);
+    std::ifstream log(where.log());
     std::vector<std::string> statuses;
     for (std::string line; std::getline(log, line);)
         if (line.find("target=\"/semaphore/down\"") != std::string::npos)
             statuses.push_back(line.substr(line.find("status="), 10));
     BOOST_TEST(statuses == (std::vector<std::string>{"status=200", "status=409"}));
-    std::filesystem::remove_all(folder);
 }
 
 BOOST_AUTO_TEST_CASE(a_client_may_end_its_side_after_a_down_that_does_not_wait)
