@@ -587,7 +587,9 @@ BOOST_AUTO_TEST_CASE(unreachable_redis_is_an_error_until_it_returns)
     const int status = waiter.receive().status;
     BOOST_TEST((status == 503 || status == 409));
     BOOST_TEST(ask(all.at(0), "GET", "/healthz").status == 200);
-    BOOST_TEST(ask(all.at(0), "GET", "/metrics").status == 200);
+    const http_answer metrics = ask(all.at(0), "GET", "/metrics");
+    BOOST_TEST(metrics.body.find("\nturnstile_redis_connected 0\n") != std::string::npos);
+    BOOST_TEST(metrics.body.find("turnstile_semaphores") == std::string::npos);
     all.redis.start();
     while (ask(all.at(0), "GET", "/readyz").status != 200)
         std::this_thread::yield();

@@ -11,6 +11,7 @@
 #include <boost/json/value.hpp>
 #include <boost/test/unit_test.hpp>
 #include <set>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -317,11 +318,21 @@ BOOST_AUTO_TEST_CASE(operators_can_watch_the_server)
     check(ask(server(), "GET", "/readyz"), 200, "ok");
     const http_answer metrics = ask(server(), "GET", "/metrics");
     BOOST_TEST(metrics.status == 200);
-    for (const char* const name :
-         {"semaphores", "waiters", is_over_redis() ? "redis_connected" : "permits", "event_readers",
-          "grants_total"})
-        BOOST_TEST(metrics.body.find(std::string("\nturnstile_") + name + ' ') !=
-                   std::string::npos);
+    std::set<std::string> names;
+    std::istringstream lines(metrics.body);
+    for (std::string line; std::getline(lines, line);)
+        if (line.starts_with("turnstile_"))
+            names.insert(line.substr(10, line.find_first_of(" {") - 10));
+    std::set<std::string> expected{"semaphores",   "waiters",       "event_readers",
+                                   "grants_total", "answers_total", "withdrawn_total",
+                                   "undone_total"};
+    if (is_over_redis())
+        expected.insert({"redis_connected", "redis_connections_total", "redis_waits_total",
+                         "redis_nudges_total", "redis_lost_total", "redis_round_trips_total",
+                         "redis_round_trips_microseconds_total"});
+    else
+        expected.insert({"permits", "expired_total"});
+    BOOST_TEST(names == expected, boost::test_tools::per_element());
 }
 
 BOOST_AUTO_TEST_CASE(each_answer_has_a_request_id)
