@@ -530,6 +530,24 @@ BOOST_AUTO_TEST_CASE(changes_during_a_comparison_are_reported_once)
     BOOST_TEST((found == expected));
 }
 
+BOOST_AUTO_TEST_CASE(comparisons_have_pauses)
+{
+    const scene all(1);
+    event_stream reader(all.at(0));
+    reader.skip_state();
+    const auto scripts = [&]
+    {
+        const std::string key = "cmdstat_evalsha:calls=";
+        const std::string statistics = all.redis.cli({"INFO", "commandstats"});
+        return std::stoi(statistics.substr(statistics.find(key) + key.size()));
+    };
+    const auto begin = std::chrono::steady_clock::now();
+    const int before = scripts();
+    while (scripts() < before + 2)
+        std::this_thread::yield();
+    BOOST_TEST((std::chrono::steady_clock::now() - begin >= 1s));
+}
+
 BOOST_AUTO_TEST_CASE(state_contains_the_changes_since_the_last_reader_has_hung_up)
 {
     const scene all(1);
