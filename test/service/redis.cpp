@@ -567,11 +567,19 @@ BOOST_AUTO_TEST_CASE(stream_ends_if_redis_cannot_be_reached)
     create_empty(all.at(0));
     event_stream reader(all.at(0));
     reader.skip_state();
+    const scene connected(1);
+    create_empty(connected.at(0));
+    event_stream lasting(connected.at(0));
+    lasting.skip_state();
     all.redis.stop();
     event_stream without_state(all.at(1));
     BOOST_TEST(without_state.head().status == 200);
     BOOST_TEST(reader.next().kind == "");
     BOOST_TEST(without_state.next().kind == "");
+    // Streams over a server that can be reached last longer.
+    http_client control(connected.at(0));
+    up(control, 1);
+    BOOST_TEST(lasting.next().kind == "value");
     // The old state is forgotten: a new stream has not begun with it when a later request is answered.
     event_stream next(all.at(0));
     BOOST_TEST(next.head().status == 200);

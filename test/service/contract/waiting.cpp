@@ -99,6 +99,7 @@ BOOST_AUTO_TEST_CASE(only_the_holder_of_a_permit_releases_it)
     BOOST_TEST(post("/semaphore/up", named(name, permit + ",\"n\":1")).status == 400);
     BOOST_TEST(post("/semaphore/up", named(name, "\"permit\":1")).status == 400);
     check(post("/semaphore/renew", named(name, permit)), 200, state(name, "1"));
+    check(post("/semaphore/renew", named(name)), 400, "permit must be the text that down returned");
     BOOST_TEST(post("/semaphore/renew", named(other, permit)).status == 409);
     check(post("/semaphore/up", named(name, permit)), 200, state(name, "3"));
     BOOST_TEST(post("/semaphore/up", named(name, permit)).status == 409);

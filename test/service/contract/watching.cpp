@@ -333,6 +333,9 @@ BOOST_AUTO_TEST_CASE(operators_can_watch_the_server)
     else
         expected.insert({"permits", "expired_total"});
     BOOST_TEST(names == expected, boost::test_tools::per_element());
+    const auto grants = turnstile::test::metric(server(), "grants_total");
+    BOOST_TEST(post("/semaphore/down", named(created("1"))).status == 200);
+    BOOST_TEST(turnstile::test::metric(server(), "grants_total") == grants + 1);
 }
 
 BOOST_AUTO_TEST_CASE(each_answer_has_a_request_id)
