@@ -7,6 +7,7 @@
 #include "event_stream.hpp"
 #include "http_client.hpp"
 #include "server_process.hpp"
+#include "snapshot_place.hpp"
 #include "waiting_clients.hpp"
 
 #include <algorithm>
@@ -588,6 +589,22 @@ BOOST_AUTO_TEST_CASE(stream_ends_if_redis_cannot_be_reached)
     BOOST_TEST(next.next().kind == "");
     all.redis.start();
     while (event_stream(all.at(1)).skip_state().empty())
+        std::this_thread::yield();
+}
+
+BOOST_AUTO_TEST_CASE(warnings_about_redis_are_logged)
+{
+    redis_server redis;
+    const snapshot_place where;
+    const server_process server(options_for(redis.url()), {}, where.log());
+    const auto warns = [&](const std::string& text)
+    { return where.read("log").find(" warning " + text) != std::string::npos; };
+    redis.stop();
+    while (!warns("cannot connect to " + redis.url()))
+        std::this_thread::yield();
+    BOOST_TEST(!warns("connected to " + redis.url()));
+    redis.start();
+    while (!warns("connected to " + redis.url()))
         std::this_thread::yield();
 }
 
