@@ -42,9 +42,13 @@
 #include <tuple>
 #include <turnstile/redis/async_mutex.hpp>
 #include <turnstile/redis/async_semaphore.hpp>
+#include <turnstile/redis/barrier.hpp>
 #include <turnstile/redis/condition.hpp>
 #include <turnstile/redis/error.hpp>
+#include <turnstile/redis/event.hpp>
 #include <turnstile/redis/latch.hpp>
+#include <turnstile/redis/semaphore_directory.hpp>
+#include <turnstile/redis/shared_mutex.hpp>
 #include <utility>
 #include <vector>
 
@@ -54,14 +58,18 @@ using namespace std::chrono_literals;
 using turnstile::error_code;
 using turnstile::redis::async_mutex;
 using turnstile::redis::async_semaphore;
+using turnstile::redis::barrier;
 using turnstile::redis::condition;
 using turnstile::redis::config;
 using turnstile::redis::errc;
+using turnstile::redis::event;
 using turnstile::redis::latch;
 using turnstile::redis::mutex_options;
 using turnstile::redis::redis_error;
+using turnstile::redis::semaphore_directory;
 using turnstile::redis::session;
 using turnstile::redis::session_thread;
+using turnstile::redis::shared_mutex;
 using turnstile::test::aborted;
 using turnstile::test::attempt;
 using turnstile::test::contains;
@@ -603,6 +611,25 @@ BOOST_AUTO_TEST_CASE(a_refused_option_is_named_with_its_value)
     BOOST_TEST(refusal("a", mutex_options().lease(100ms), invalid) == "nothing was thrown");
     const mutex_options longest = mutex_options().lease(24h).claim_lease(24h).durability(1, 24h);
     BOOST_TEST(refusal("a", longest, invalid) == "nothing was thrown");
+}
+
+BOOST_AUTO_TEST_CASE(each_object_needs_a_name)
+{
+    boost::asio::io_context context;
+    session unconnected(context, config());
+    semaphore_directory directory(unconnected, "a");
+    const std::function<void()> unnamed[] = {
+        [&] { async_mutex(unconnected, ""); },
+        [&] { shared_mutex(unconnected, ""); },
+        [&] { async_semaphore(unconnected, "", 1); },
+        [&] { event(unconnected, ""); },
+        [&] { latch(unconnected, "", 1); },
+        [&] { barrier(unconnected, "", 1); },
+        [&] { semaphore_directory(unconnected, ""); },
+        [&] { std::ignore = directory.find(""); },
+    };
+    for (const auto& each : unnamed)
+        text_of(make_error_code(errc::invalid_name), each);
 }
 
 BOOST_AUTO_TEST_CASE(a_number_of_units_out_of_range_is_refused)
