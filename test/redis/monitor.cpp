@@ -58,6 +58,16 @@ struct stock
 
 BOOST_DESCRIBE_STRUCT(stock, (), (parts, keeper, at))
 
+/// A state whose address operator does not return its address, like some smart pointers.
+struct handle
+{
+    handle* operator&() noexcept { return nullptr; }  // NOLINT(google-runtime-operator)
+
+    int value = 1;
+};
+
+BOOST_DESCRIBE_STRUCT(handle, (), (value))
+
 /// A state with a value that cannot be written unless it is UTF-8.
 struct letters
 {
@@ -256,6 +266,19 @@ BOOST_AUTO_TEST_CASE(a_mutex_of_the_same_name_is_another_lock)
             co_await change([](section& s) { s->parts = 1; });
             BOOST_TEST(guard.valid());
         });
+}
+
+BOOST_AUTO_TEST_CASE(a_state_may_overload_the_address_operator)
+{
+    redis::monitor<handle> other(session, "handle");
+    int sum = 0;
+    run(
+        [&]() -> task
+        {
+            co_await other.async_with([&](redis::monitor<handle>::section& s)
+                                      { sum = s->value + std::as_const(s)->value; });
+        });
+    BOOST_TEST(sum == 2);
 }
 
 BOOST_AUTO_TEST_CASE(invalid_names_are_refused)

@@ -67,7 +67,7 @@ public:
     [[nodiscard]] const T& operator*() const noexcept { return value_; }
 
     /// The state.
-    [[nodiscard]] T* operator->() noexcept { return &value_; }
+    [[nodiscard]] T* operator->() noexcept { return std::addressof(value_); }
     /// The state.
     [[nodiscard]] const T* operator->() const noexcept { return std::addressof(value_); }
 
