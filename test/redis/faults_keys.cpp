@@ -354,8 +354,7 @@ BOOST_AUTO_TEST_CASE(a_key_of_another_type_is_refused_and_logged_once)
     }
 }
 
-// Fails if the error of a script that other operations report as an answer is a server_error here, or if an answer is
-// an unknown_outcome.
+// Fails if a release reports a server_error or an unknown_outcome where other operations report the key.
 BOOST_AUTO_TEST_CASE(a_release_reports_a_key_of_another_type)
 {
     const redis_server server;

@@ -6,8 +6,8 @@
 // sets it.
 
 #include "http_client.hpp"
+#include "server_files.hpp"
 #include "server_process.hpp"
-#include "snapshot_place.hpp"
 #include "waiting_clients.hpp"
 
 #include <algorithm>
@@ -31,8 +31,8 @@ using turnstile::test::http_client;
 using turnstile::test::listed;
 using turnstile::test::request_text;
 using turnstile::test::scaled;
+using turnstile::test::server_files;
 using turnstile::test::server_process;
-using turnstile::test::snapshot_place;
 using turnstile::test::up;
 
 namespace {
@@ -194,7 +194,7 @@ BOOST_AUTO_TEST_CASE(client_that_reads_nothing_is_disconnected)
 
 BOOST_AUTO_TEST_CASE(server_without_file_descriptors_waits_and_recovers)
 {
-    const snapshot_place where;
+    const server_files where;
     const server_process server({"--log-format", "json"}, {}, where.log());
     http_client control(server.address());
     const std::size_t most = open_descriptors(server) + 10;

@@ -5,8 +5,8 @@
 // Call-backs, with an HTTP server that receives them.
 
 #include "http_client.hpp"
+#include "server_files.hpp"
 #include "server_process.hpp"
-#include "snapshot_place.hpp"
 #include "support/redis_server.hpp"
 #include "support/tcp_proxy.hpp"
 #include "support/tls_files.hpp"
@@ -35,8 +35,8 @@ using turnstile::test::http_client;
 using turnstile::test::metric;
 using turnstile::test::redis_server;
 using turnstile::test::request_text;
+using turnstile::test::server_files;
 using turnstile::test::server_process;
-using turnstile::test::snapshot_place;
 using turnstile::test::tcp_proxy;
 using turnstile::test::tls_files;
 using turnstile::test::undisturbed_url;
@@ -358,7 +358,7 @@ BOOST_AUTO_TEST_CASE(units_return_if_the_receiver_fails)
     for (std::vector<std::string> arguments : backends(redis))
     {
         const receiver to;
-        const snapshot_place where;
+        const server_files where;
         arguments.insert(arguments.end(), {"--notify-attempts", "2", "--max-notifications", "1"});
         const calling_server server(to, arguments, where.log());
         server.create_empty();
@@ -473,7 +473,7 @@ BOOST_AUTO_TEST_CASE(without_a_lease_no_unit_is_taken)
 
 BOOST_AUTO_TEST_CASE(no_moment_of_a_kill_loses_the_unit_of_a_call_back_without_a_lease)
 {
-    const snapshot_place where;
+    const server_files where;
     std::size_t start = 0;
     {
         const receiver to;
@@ -659,7 +659,7 @@ BOOST_AUTO_TEST_CASE(receiver_is_called_although_its_first_address_does_not_resp
 BOOST_AUTO_TEST_CASE(slow_lookup_delays_only_the_calls_of_its_name)
 {
     const receiver to;
-    const snapshot_place where;
+    const server_files where;
     const std::string lookup = where.path / "lookup";
     BOOST_TEST_REQUIRE(::mkfifo(lookup.c_str(), 0600) == 0);
     const std::string slow = "slow.example:" + to.port();
@@ -714,7 +714,7 @@ BOOST_AUTO_TEST_CASE(number_of_call_backs_is_bounded)
 BOOST_AUTO_TEST_CASE(stopping_server_does_not_wait_for_receivers)
 {
     const receiver to;
-    const snapshot_place where;
+    const server_files where;
     // The attempts would take days.
     calling_server server(to, {"--notify-attempts", "20"}, where.log());
     server.create_empty();

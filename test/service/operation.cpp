@@ -7,8 +7,8 @@
 #include "crowd.hpp"
 #include "event_stream.hpp"
 #include "http_client.hpp"
+#include "server_files.hpp"
 #include "server_process.hpp"
-#include "snapshot_place.hpp"
 
 #include <algorithm>
 #include <array>
@@ -38,8 +38,8 @@ using turnstile::test::http_client;
 using turnstile::test::log_of_failure;
 using turnstile::test::metric;
 using turnstile::test::request_text;
+using turnstile::test::server_files;
 using turnstile::test::server_process;
-using turnstile::test::snapshot_place;
 
 namespace {
 
@@ -297,7 +297,7 @@ BOOST_AUTO_TEST_CASE(tokens_rise_when_the_server_is_started_again)
 
 BOOST_AUTO_TEST_CASE(a_server_continues_if_nobody_reads_its_log)
 {
-    const snapshot_place where;
+    const server_files where;
     const std::string name = where.log();
     BOOST_TEST_REQUIRE(::mkfifo(name.c_str(), 0600) == 0);
     const int reader = ::open(name.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
@@ -458,7 +458,7 @@ BOOST_AUTO_TEST_CASE(one_client_cannot_use_up_the_limit_of_waiters)
 
 BOOST_AUTO_TEST_CASE(log_has_a_json_object_for_each_request)
 {
-    const snapshot_place where;
+    const server_files where;
     server_process server({"--log-format", "json", "--log-level", "debug"}, {}, where.log());
     ask(server.address(), "GET", "/semaphore/value/%22?\xff\"", "", "", "X-Request-Id: mine\r\n");
     ask(server.address(), "POST", "/semaphore", R"({"name":"a","value":1})");
@@ -492,7 +492,7 @@ BOOST_AUTO_TEST_CASE(log_has_the_messages_of_its_level_and_above)
 {
     for (const std::string level : {"info", "warning"})
     {
-        const snapshot_place where;
+        const server_files where;
         server_process server({"--log-level", level}, {}, where.log());
         ask(server.address(), "GET", "/healthz");
         server.signal(SIGTERM);
@@ -505,7 +505,7 @@ BOOST_AUTO_TEST_CASE(log_has_the_messages_of_its_level_and_above)
 
 BOOST_AUTO_TEST_CASE(answers_to_unreadable_requests_are_counted_and_logged)
 {
-    const snapshot_place where;
+    const server_files where;
     server_process server({"--log-format", "json", "--log-level", "debug"}, {}, where.log());
     for (const std::string& text :
          std::vector<std::string>{"nonsense\r\n\r\n", "GET /healthz HTTP/1.1\r\n\r\n",
@@ -583,7 +583,7 @@ BOOST_AUTO_TEST_CASE(a_grant_that_meets_a_hang_up_is_returned)
 
 BOOST_AUTO_TEST_CASE(no_answer_is_counted_or_logged_for_a_client_that_has_hung_up)
 {
-    const snapshot_place where;
+    const server_files where;
     server_process server({"--log-level", "debug"}, {}, where.log());
     const auto& address = server.address();
     const auto contains = [&](const std::string& target, const std::string& text)

@@ -6,8 +6,8 @@
 
 #include "event_stream.hpp"
 #include "http_client.hpp"
+#include "server_files.hpp"
 #include "server_process.hpp"
-#include "snapshot_place.hpp"
 #include "waiting_clients.hpp"
 
 #include <algorithm>
@@ -595,7 +595,7 @@ BOOST_AUTO_TEST_CASE(stream_ends_if_redis_cannot_be_reached)
 BOOST_AUTO_TEST_CASE(warnings_about_redis_are_logged)
 {
     redis_server redis;
-    const snapshot_place where;
+    const server_files where;
     const server_process server(options_for(redis.url()), {}, where.log());
     const auto warns = [&](const std::string& text)
     { return where.read("log").find(" warning " + text) != std::string::npos; };

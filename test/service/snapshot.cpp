@@ -6,8 +6,8 @@
 
 #include "crowd.hpp"
 #include "http_client.hpp"
+#include "server_files.hpp"
 #include "server_process.hpp"
-#include "snapshot_place.hpp"
 
 #include <array>
 #include <atomic>
@@ -30,15 +30,15 @@ using turnstile::test::http_answer;
 using turnstile::test::http_client;
 using turnstile::test::metric;
 using turnstile::test::request_text;
+using turnstile::test::server_files;
 using turnstile::test::server_process;
-using turnstile::test::snapshot_place;
 
 namespace {
 
 /// A server whose snapshot is in the folder of @p where.
 struct remembering_server : server_process
 {
-    explicit remembering_server(const snapshot_place& where)
+    explicit remembering_server(const server_files& where)
         : server_process(where.arguments(), {}, where.log())
     {
     }
@@ -92,7 +92,7 @@ std::string with_more(const std::string& file, std::size_t found, std::int64_t m
 }
 
 /// Makes a snapshot of the semaphore "a" with one unit and a permit for 600 seconds, as a server that starts writes it.
-void keep_permit(const snapshot_place& where)
+void keep_permit(const server_files& where)
 {
     {
         remembering_server server(where);
@@ -104,7 +104,7 @@ void keep_permit(const snapshot_place& where)
 }
 
 /// The error of a server that does not start.
-std::string refusal(const snapshot_place& where)
+std::string refusal(const server_files& where)
 {
     std::filesystem::remove(where.log());
     BOOST_CHECK_EXCEPTION(remembering_server{where}, std::runtime_error,
@@ -117,7 +117,7 @@ std::string refusal(const snapshot_place& where)
 
 BOOST_AUTO_TEST_CASE(killed_server_remembers_semaphores_and_permits)
 {
-    const snapshot_place where;
+    const server_files where;
     std::string first;
     std::string released;
     {
@@ -158,7 +158,7 @@ BOOST_AUTO_TEST_CASE(killed_server_remembers_semaphores_and_permits)
 
 BOOST_AUTO_TEST_CASE(no_answered_change_is_lost_by_a_kill_under_load)
 {
-    const snapshot_place where;
+    const server_files where;
     constexpr int clients = 4;
     std::int64_t least = 0;
     std::int64_t most = 0;
@@ -210,7 +210,7 @@ BOOST_AUTO_TEST_CASE(no_answered_change_is_lost_by_a_kill_under_load)
 
 BOOST_AUTO_TEST_CASE(no_moment_of_a_kill_loses_a_unit_that_has_a_lease)
 {
-    const snapshot_place where;
+    const server_files where;
     std::size_t start = 0;
     {
         remembering_server server(where);
@@ -246,7 +246,7 @@ BOOST_AUTO_TEST_CASE(no_moment_of_a_kill_loses_a_unit_that_has_a_lease)
 
 BOOST_AUTO_TEST_CASE(lease_continues_while_no_server_runs)
 {
-    const snapshot_place where;
+    const server_files where;
     {
         remembering_server server(where);
         server.post("/semaphore", R"({"name":"a","value":1})");
@@ -261,7 +261,7 @@ BOOST_AUTO_TEST_CASE(lease_continues_while_no_server_runs)
 
 BOOST_AUTO_TEST_CASE(unit_that_a_client_has_not_received_survives_a_kill)
 {
-    const snapshot_place where;
+    const server_files where;
     for (int i = 0; i < 5; ++i)
     {
         remembering_server server(where);
@@ -290,7 +290,7 @@ BOOST_AUTO_TEST_CASE(unit_that_a_client_has_not_received_survives_a_kill)
 
 BOOST_AUTO_TEST_CASE(unit_that_returns_after_the_deletion_of_its_semaphore_is_not_stored)
 {
-    const snapshot_place where;
+    const server_files where;
     for (int i = 0; i < 3; ++i)
     {
         remembering_server server(where);
@@ -322,7 +322,7 @@ BOOST_AUTO_TEST_CASE(unit_that_returns_after_the_deletion_of_its_semaphore_is_no
 
 BOOST_AUTO_TEST_CASE(restored_permit_keeps_its_time_but_lasts_no_longer_than_its_lease)
 {
-    const snapshot_place where;
+    const server_files where;
     keep_permit(where);
     const auto until = [&] { return std::stoll(member(where.read("state"), "until")); };
     const auto rest = [&](const server_process& server)
@@ -349,7 +349,7 @@ BOOST_AUTO_TEST_CASE(restored_permit_keeps_its_time_but_lasts_no_longer_than_its
 
 BOOST_AUTO_TEST_CASE(tokens_rise_although_the_clock_was_set_back)
 {
-    const snapshot_place where;
+    const server_files where;
     keep_permit(where);
     const std::string file = where.read("state");
     constexpr std::int64_t year = 31'536'000'000'000;
@@ -367,7 +367,7 @@ BOOST_AUTO_TEST_CASE(tokens_rise_although_the_clock_was_set_back)
 
 BOOST_AUTO_TEST_CASE(incomplete_last_line_is_ignored)
 {
-    const snapshot_place where;
+    const server_files where;
     {
         remembering_server server(where);
         server.post("/semaphore", R"({"name":"a","value":1})");
@@ -383,7 +383,7 @@ BOOST_AUTO_TEST_CASE(incomplete_last_line_is_ignored)
 
 BOOST_AUTO_TEST_CASE(damaged_file_is_refused)
 {
-    const snapshot_place where;
+    const server_files where;
     {
         remembering_server server(where);
         server.post("/semaphore", R"({"name":"a","value":1})");
@@ -431,7 +431,7 @@ BOOST_AUTO_TEST_CASE(damaged_file_is_refused)
 
 BOOST_AUTO_TEST_CASE(file_that_cannot_be_read_to_its_end_is_refused)
 {
-    const snapshot_place where;
+    const server_files where;
     {
         remembering_server server(where);
         server.post("/semaphore", R"({"name":"a","value":1})");
@@ -454,7 +454,7 @@ BOOST_AUTO_TEST_CASE(file_that_cannot_be_read_to_its_end_is_refused)
 
 BOOST_AUTO_TEST_CASE(stopped_server_fails_if_its_file_may_not_be_on_the_disk)
 {
-    const snapshot_place where;
+    const server_files where;
     server_process server(where.arguments(),
                           {std::string("LD_PRELOAD=") + TURNSTILE_READ_SHIM,
                            "TURNSTILE_DAMAGED_FILE=" + where.snapshot()},
@@ -467,15 +467,15 @@ BOOST_AUTO_TEST_CASE(stopped_server_fails_if_its_file_may_not_be_on_the_disk)
 
 BOOST_AUTO_TEST_CASE(file_has_one_server)
 {
-    const snapshot_place where;
+    const server_files where;
     const remembering_server server(where);
     BOOST_TEST(refusal(where).find("state\": another process uses it") != std::string::npos);
 }
 
 BOOST_AUTO_TEST_CASE(link_to_a_snapshot_is_the_same_file)
 {
-    const snapshot_place where;
-    const snapshot_place elsewhere;
+    const server_files where;
+    const server_files elsewhere;
     // The first server creates the file.
     std::filesystem::create_symlink(elsewhere.snapshot(), where.path / "link");
     std::filesystem::create_symlink("link", where.snapshot());
@@ -492,7 +492,7 @@ BOOST_AUTO_TEST_CASE(link_to_a_snapshot_is_the_same_file)
 
 BOOST_AUTO_TEST_CASE(file_that_cannot_be_opened_is_refused)
 {
-    const snapshot_place where;
+    const server_files where;
     std::filesystem::create_symlink("state", where.snapshot());
     BOOST_TEST(refusal(where).find("state\": cannot read it: Too many levels") !=
                std::string::npos);
@@ -501,14 +501,14 @@ BOOST_AUTO_TEST_CASE(file_that_cannot_be_opened_is_refused)
 
 BOOST_AUTO_TEST_CASE(file_that_cannot_be_written_is_refused)
 {
-    const snapshot_place where;
+    const server_files where;
     std::filesystem::create_directory(where.snapshot() + ".new");
     BOOST_TEST(refusal(where).find("state\": cannot open ") != std::string::npos);
 }
 
 BOOST_AUTO_TEST_CASE(file_that_may_not_be_on_the_disk_is_refused)
 {
-    const snapshot_place where;
+    const server_files where;
     remembering_server(where).kill();
     const std::string whole = where.read("state");
     BOOST_CHECK_THROW(server_process(where.arguments(),
@@ -522,7 +522,7 @@ BOOST_AUTO_TEST_CASE(file_that_may_not_be_on_the_disk_is_refused)
 
 BOOST_AUTO_TEST_CASE(incomplete_new_file_is_removed)
 {
-    const snapshot_place where;
+    const server_files where;
     {
         remembering_server server(where);
         server.post("/semaphore", R"({"name":")" + std::string(4000, 'x') + R"(","value":1})");
@@ -542,7 +542,7 @@ BOOST_AUTO_TEST_CASE(incomplete_new_file_is_removed)
 BOOST_AUTO_TEST_CASE(new_file_is_neither_a_link_nor_readable_by_others)
 {
     namespace fs = std::filesystem;
-    const snapshot_place where;
+    const server_files where;
     const fs::path other = where.path / "other";
     const std::string temporary = where.snapshot() + ".new";
     for (const bool is_link : {true, false})
@@ -563,7 +563,7 @@ BOOST_AUTO_TEST_CASE(new_file_is_neither_a_link_nor_readable_by_others)
 
 BOOST_AUTO_TEST_CASE(folder_is_refused_without_a_trace)
 {
-    const snapshot_place where;
+    const server_files where;
     std::filesystem::create_directory(where.snapshot());
     BOOST_TEST(refusal(where).find("state\": it is not a regular file") != std::string::npos);
     BOOST_TEST(!std::filesystem::exists(where.snapshot() + ".lock"));
@@ -571,7 +571,7 @@ BOOST_AUTO_TEST_CASE(folder_is_refused_without_a_trace)
 
 BOOST_AUTO_TEST_CASE(change_that_cannot_be_stored_is_not_answered)
 {
-    const snapshot_place where;
+    const server_files where;
     int answered = 1;
     {
         remembering_server server(where);
@@ -590,7 +590,7 @@ BOOST_AUTO_TEST_CASE(change_that_cannot_be_stored_is_not_answered)
 
 BOOST_AUTO_TEST_CASE(stopped_server_needs_no_space_for_its_file)
 {
-    const snapshot_place where;
+    const server_files where;
     {
         remembering_server server(where);
         server.post("/semaphore", R"({"name":"a","value":1})");
@@ -608,7 +608,7 @@ BOOST_AUTO_TEST_CASE(stopped_server_needs_no_space_for_its_file)
 
 BOOST_AUTO_TEST_CASE(long_history_is_replaced_as_soon_as_that_is_possible)
 {
-    const snapshot_place where;
+    const server_files where;
     const std::string name(4000, 'x');
     const std::string body = R"({"name":")" + name + "\"}";
     {
@@ -664,7 +664,7 @@ BOOST_AUTO_TEST_CASE(long_history_is_replaced_as_soon_as_that_is_possible)
 
 BOOST_AUTO_TEST_CASE(history_may_have_four_times_the_size_of_the_state)
 {
-    const snapshot_place where;
+    const server_files where;
     const auto name = [](int number) { return std::string(4000, 'x') + std::to_string(number); };
     {
         remembering_server server(where);
@@ -687,7 +687,7 @@ BOOST_AUTO_TEST_CASE(history_may_have_four_times_the_size_of_the_state)
 
 BOOST_AUTO_TEST_CASE(removal_that_makes_the_server_replace_its_history_is_kept)
 {
-    const snapshot_place where;
+    const server_files where;
     const std::string removed(4096, 'x');
     const std::string other(2000, 'y');
     {

@@ -243,6 +243,7 @@ void protocol_client::on_release(attempt& it, const script_answer& answer)
         // Another server may lack changes of the first one, so its answer does not prove that the lock was lost.
         else if (answer.status == status::lost && it.server == server_)
             result = client_result::lost;
+        // Nothing was executed, unless an earlier command was. Missing keys hold no grant in either case.
         else if (const auto why = unusable(answer.status);
                  why && (!may_be_done || why == client_result::missing))
             result = *why;

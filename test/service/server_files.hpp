@@ -2,8 +2,8 @@
 // Distributed under the Boost Software License, Version 1.0.
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 
-#ifndef TURNSTILE_TEST_SERVICE_SNAPSHOT_PLACE_HPP
-#define TURNSTILE_TEST_SERVICE_SNAPSHOT_PLACE_HPP
+#ifndef TURNSTILE_TEST_SERVICE_SERVER_FILES_HPP
+#define TURNSTILE_TEST_SERVICE_SERVER_FILES_HPP
 
 #include <boost/test/unit_test.hpp>
 #include <cstdlib>
@@ -15,20 +15,20 @@
 
 namespace turnstile::test {
 
-/// A new folder with one snapshot.
-struct snapshot_place
+/// A new folder for the snapshot and the log of a server.
+struct server_files
 {
-    snapshot_place()
+    server_files()
     {
         std::string name = "/tmp/turnstile_XXXXXX";
         BOOST_TEST_REQUIRE(::mkdtemp(name.data()) != nullptr);
         path = name;
     }
 
-    snapshot_place(const snapshot_place&) = delete;
-    snapshot_place& operator=(const snapshot_place&) = delete;
+    server_files(const server_files&) = delete;
+    server_files& operator=(const server_files&) = delete;
 
-    ~snapshot_place() { std::filesystem::remove_all(path); }
+    ~server_files() { std::filesystem::remove_all(path); }
 
     [[nodiscard]] std::string snapshot() const { return path / "state"; }
 
