@@ -26,7 +26,7 @@ constexpr std::size_t longest_name = 4096;
 std::string_view media_type(std::string_view content_type)
 {
     const std::string_view type = content_type.substr(0, content_type.find(';'));
-    return type.substr(0, type.find_last_not_of(' ') + 1);
+    return type.substr(0, type.find_last_not_of(" \t") + 1);
 }
 
 /// The shortest text of a number.

@@ -44,7 +44,7 @@ struct request
 struct response
 {
     static constexpr std::string_view text = "text/plain; charset=utf-8";
-    static constexpr std::string_view json = "application/json; charset=utf-8";
+    static constexpr std::string_view json = "application/json";
 
     unsigned status = 200;
     std::string_view content_type = text;

@@ -136,8 +136,8 @@ private:
 
 namespace {
 
-/// Releases a part, or makes it permanently unavailable, and reports the result to a handler. If this throws, it has no
-/// effect.
+/// Releases a part, or leaves its units outside: unavailable, but without a holder. Reports the result to a handler. If
+/// this throws, it has no effect.
 void release_part(const permit_share::part& part, bool stays_outside, const listener& done)
 {
     const std::shared_ptr<held_lock>& held = part.held;

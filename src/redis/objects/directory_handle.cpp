@@ -4,6 +4,7 @@
 
 #include "redis/objects/directory_handle.hpp"
 
+#include <algorithm>
 #include <mutex>
 #include <turnstile/redis/error.hpp>
 #include <utility>

@@ -206,7 +206,8 @@ public:
         return tally_;
     }
 
-    /// Releases units, or makes them permanently unavailable. Returns the number of units still held.
+    /// Releases units, or leaves them outside: unavailable, but without a holder. Returns the number of units
+    /// still held.
     std::int64_t subtract_units(std::int64_t units, bool stays_outside)
     {
         const std::lock_guard guarded(common_mutex());

@@ -23,6 +23,9 @@ BOOST_AUTO_TEST_CASE(forms_are_accepted)
     check(ask(server(), "POST", "/semaphore/up", named(name + " &"),
               std::string("Application/JSON ; charset=utf-8")),
           200, state(name + " &", "2"));
+    check(ask(server(), "POST", "/semaphore/up", named(name + " &"),
+              std::string("application/json\t;charset=utf-8")),
+          200, state(name + " &", "3"));
     BOOST_TEST(ask(server(), "POST", "/semaphore", "name=" + new_name() + "&value=", form).status ==
                400);
     BOOST_TEST(ask(server(), "POST", "/semaphore/up", "name=%zz", form).status == 400);
