@@ -95,20 +95,23 @@ asio::awaitable<void> request(turnstile::job_queue<thumbnail>& jobs)
 // [worker]
 asio::awaitable<void> work(turnstile::job_queue<thumbnail>& jobs)
 {
-    auto body = [](auto& job) -> asio::awaitable<void> { co_await render(job.payload()); };
+    bool has_job = false;
+    auto body = [&has_job](auto& job) -> asio::awaitable<void>
+    {
+        has_job = true;
+        co_await render(job.payload());
+    };
     for (;;)
         try
         {
+            has_job = false;
             co_await turnstile::with_job(jobs, body);
         }
-        catch (const render_error&)
+        catch (...)
         {
-            // The queue has recorded the failure, and the worker goes on.
-        }
-        catch (const turnstile::system_error& error)
-        {
-            // The attempt took too long. Any other error ends the worker, such as that of a closed session.
-            if (error.code() != turnstile::errc::lost)
+            // The queue has recorded that the attempt failed, and the worker goes on. Without a job, the worker ends:
+            // it was cancelled, or the queue or its session cannot be used.
+            if (!has_job)
                 throw;
         }
 }
@@ -123,10 +126,8 @@ asio::awaitable<void> work_without_pause(turnstile::job_queue<thumbnail>& jobs)
         co_await render(job.payload());
         auto result = co_await job.async_finish_and_next(asio::as_tuple);
         auto& [error, next] = result;
-        if (error == turnstile::errc::lost)
-            next = co_await jobs.async_next();  // the attempt took too long, so it was lost
-        else if (error)
-            co_return;
+        if (error)  // for instance errc::lost, because the attempt took too long
+            next = co_await jobs.async_next();
         job = std::move(next);
     }
 }

@@ -37,11 +37,11 @@ struct plan
 };
 
 /// The meals of each seat, their total, and the longest wait.
-constexpr const char* book_key = "dinner";
+constexpr const char* book_key = "example:dinner";
 
 std::string fork_key(std::size_t number)
 {
-    return fmt::format("fork:{}", number);
+    return fmt::format("example:fork:{}", number);
 }
 
 /// Begins a meal: stores the fencing tokens of both forks, so that older tokens are rejected from then on.

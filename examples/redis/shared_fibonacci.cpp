@@ -25,7 +25,7 @@ namespace asio = boost::asio;
 
 namespace {
 
-constexpr const char* list_key = "fibonacci";
+constexpr const char* list_key = "example:fibonacci";
 
 /// The list begins with two numbers, and 92 more fit into 64 bits.
 constexpr int most_numbers = 92;

@@ -62,13 +62,13 @@ struct plan
 };
 
 /// All counters, and the number of predecessors of each process.
-constexpr const char* book_key = "room:book";
+constexpr const char* book_key = "example:room:book";
 /// Name of each participant inside → its current visit. Both texts begin with the role.
-constexpr const char* list_key = "room:list";
+constexpr const char* list_key = "example:room:list";
 /// Pairs of visits that were on the list together although one of them was that of a writer.
-constexpr const char* meetings_key = "room:meetings";
+constexpr const char* meetings_key = "example:room:meetings";
 /// The visits that ended before their lease expired.
-constexpr const char* visits_key = "room:visits";
+constexpr const char* visits_key = "example:room:visits";
 
 /// Starts a process: rejects calls of its predecessors from then on, also a late call of this script.
 /// Removes from the list the participants that were inside when their process was killed.

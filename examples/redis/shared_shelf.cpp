@@ -50,13 +50,13 @@ struct plan
 };
 
 /// The numbers of the items on the shelf.
-constexpr const char* shelf_key = "shop:shelf";
+constexpr const char* shelf_key = "example:shop:shelf";
 /// The number of times each item was consumed.
-constexpr const char* consumed_key = "shop:consumed";
+constexpr const char* consumed_key = "example:shop:consumed";
 /// All other counters, and the number of predecessors of each process.
-constexpr const char* book_key = "shop:book";
+constexpr const char* book_key = "example:shop:book";
 /// The number of runs on this server.
-constexpr const char* runs_key = "shop:runs";
+constexpr const char* runs_key = "example:shop:runs";
 
 /// Starts a process: rejects calls of its predecessors from then on, also a late call of this script.
 constexpr const char* begin_script = R"(

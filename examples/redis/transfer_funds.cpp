@@ -52,9 +52,12 @@ struct plan
     milliseconds freeze_every{};
 };
 
+/// The hash with the numbers of transfers, and the lowest balance.
+constexpr const char* totals_key = "example:transfers";
+
 std::string account_key(int number)
 {
-    return fmt::format("account:{}", number);
+    return fmt::format("example:account:{}", number);
 }
 
 /// The sender's balance, or `refused`. Reading it stores the fencing tokens, so that the accounts reject
@@ -105,7 +108,7 @@ asio::awaitable<void> transfer(turnstile::redis::session& session, examples::sto
     const auto& of_sender = sender < receiver ? first_guard : second_guard;
     const auto& of_receiver = sender < receiver ? second_guard : first_guard;
     const auto money = co_await store.command(
-        "EVAL", look_script, "3", account_key(sender), account_key(receiver), "transfers",
+        "EVAL", look_script, "3", account_key(sender), account_key(receiver), totals_key,
         std::to_string(of_sender.fencing_token()), std::to_string(of_receiver.fencing_token()));
     // Time to decide. A process that is stopped here writes with an outdated decision.
     asio::steady_timer timer{co_await asio::this_coro::executor, milliseconds(5)};
@@ -114,7 +117,7 @@ asio::awaitable<void> transfer(turnstile::redis::session& session, examples::sto
         ::raise(SIGSTOP);
     if (money.at(0) != "refused" && std::stoi(money.at(0)) >= amount)
         co_await store.command("EVAL", transfer_script, "3", account_key(sender),
-                               account_key(receiver), "transfers", std::to_string(amount),
+                               account_key(receiver), totals_key, std::to_string(amount),
                                std::to_string(of_sender.fencing_token()),
                                std::to_string(of_receiver.fencing_token()));
     // The locks may have been lost. The rejected write reports that already.
@@ -265,8 +268,8 @@ void open_accounts(const plan& plan)
 {
     const auto open = [&](examples::store& store) -> asio::awaitable<void>
     {
-        co_await store.command("DEL", "transfers");
-        co_await store.command("HSET", "transfers", "lowest", std::to_string(start_money));
+        co_await store.command("DEL", totals_key);
+        co_await store.command("HSET", totals_key, "lowest", std::to_string(start_money));
         for (int i = 1; i <= plan.accounts; ++i)
             co_await store.command("HSET", account_key(i), "money", std::to_string(start_money),
                                    "fence", "0");
@@ -282,8 +285,8 @@ bool report(const plan& plan, const trouble_maker& trouble)
     {
         for (const char* const what : {"done", "refused"})
             fmt::print("transfers {}: {}\n", what,
-                       co_await examples::read_number(store, "transfers", what));
-        lowest = co_await examples::read_number(store, "transfers", "lowest");
+                       co_await examples::read_number(store, totals_key, what));
+        lowest = co_await examples::read_number(store, totals_key, "lowest");
     };
     examples::with_store(plan.settings, look);
     fmt::print("processes killed: {}, stopped: {}\n", trouble.killed(), trouble.frozen());

@@ -74,7 +74,7 @@ public:
     /// The signal by which this process has to end, if any.
     [[nodiscard]] int signal() const noexcept
     {
-        if (interrupted_ != 0 || !program_ || is_lost_)
+        if (interrupted_ != 0 || !program_ || result_ == lock_lost)
             return interrupted_;
         // A shell ends a script at Ctrl-C only if a signal has ended the command.
         const int ended = program_->signal();
@@ -285,14 +285,10 @@ void end_by(int signal)
 
 int run(const redis::config& settings, const run_options& options)
 {
-    int status = failed;
-    int signal = 0;
-    {
-        runner all(settings, options);
-        status = all.run();
-        signal = all.signal();
-    }
-    if (signal != 0)
+    runner all(settings, options);
+    const int status = all.run();
+    // Without destruction: that would wait for a name server that does not answer.
+    if (const int signal = all.signal(); signal != 0)
         end_by(signal);
     return status;
 }

@@ -450,16 +450,20 @@ BOOST_AUTO_TEST_CASE(a_program_is_terminated_when_the_lock_is_lost)
 
 BOOST_AUTO_TEST_CASE(a_loss_before_the_end_of_the_program_counts_although_it_is_noticed_later)
 {
-    const redis_server server;
-    const folder files;
-    cli_process run(server.url(), shell("echo $$; " + files.wait() + "; exit 7"));
-    const std::string program = run.line();
-    run.signal(SIGSTOP);
-    break_lock(server);
-    files.end();
-    BOOST_TEST(until([&] { return !is_alive(program); }));
-    run.signal(SIGCONT);
-    BOOST_TEST(run.exit_status() == 123);
+    for (const std::string& end : {"exit 7"s, "kill -TERM $$"s})
+        BOOST_TEST_CONTEXT(end)
+        {
+            const redis_server server;
+            const folder files;
+            cli_process run(server.url(), shell("echo $$; " + files.wait() + "; " + end));
+            const std::string program = run.line();
+            run.signal(SIGSTOP);
+            break_lock(server);
+            files.end();
+            BOOST_TEST(until([&] { return !is_alive(program); }));
+            run.signal(SIGCONT);
+            BOOST_TEST(run.exit_status() == 123);
+        }
 }
 
 BOOST_AUTO_TEST_CASE(the_rest_of_a_program_is_killed_when_the_lock_is_lost)

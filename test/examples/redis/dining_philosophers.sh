@@ -17,11 +17,11 @@ expect_text 'Aristotle    30 meals' 'Buddha       30 meals' 'Confucius    30 mea
 [[ $output == *'processes killed: '[1-9]* ]] || complain "$command_line killed nobody: $output"
 
 # The counters in the server.
-meals=$(redis-cli -s "${redis_url#unix://}" hget dinner meals)
+meals=$(redis-cli -s "${redis_url#unix://}" hget example:dinner meals)
 [[ $meals == 150 ]] || complain "the server knows of $meals meals instead of 150"
 
 # The server remembers the semaphores for the idle time.
-forks=$(redis-cli -s "${redis_url#unix://}" --scan --pattern 'turnstile:*:semaphore:fork:?' | wc -l)
+forks=$(redis-cli -s "${redis_url#unix://}" --scan --pattern 'turnstile:*:semaphore:example:fork:?' | wc -l)
 ((forks == 5)) || complain "$forks forks are semaphores, instead of 5"
 
 # More processes than philosophers, without kills.

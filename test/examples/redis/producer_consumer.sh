@@ -13,11 +13,11 @@ cli() { redis-cli -s "${redis_url#unix://}" "$@"; }
 # Checks the server's memory after a run with $1 items: each was consumed once, and only this example's own
 # data have no TTL.
 expect_books() {
-  [[ $(cli hget shop:book produced) == "$1" && $(cli hget shop:book consumed) == "$1" ]] ||
-    complain "$command_line: the book says $(cli hgetall shop:book)"
-  [[ $(cli hlen shop:consumed) == "$1" && $(cli hvals shop:consumed | sort -u) == 1 ]] ||
-    complain "$command_line: not each item was consumed once: $(cli hgetall shop:consumed)"
-  [[ $(cli llen shop:shelf) == 0 ]] || complain "$command_line left items on the shelf"
+  [[ $(cli hget example:shop:book produced) == "$1" && $(cli hget example:shop:book consumed) == "$1" ]] ||
+    complain "$command_line: the book says $(cli hgetall example:shop:book)"
+  [[ $(cli hlen example:shop:consumed) == "$1" && $(cli hvals example:shop:consumed | sort -u) == 1 ]] ||
+    complain "$command_line: not each item was consumed once: $(cli hgetall example:shop:consumed)"
+  [[ $(cli llen example:shop:shelf) == 0 ]] || complain "$command_line left items on the shelf"
 }
 
 # Without kills and expired leases, no semaphore has surplus units.

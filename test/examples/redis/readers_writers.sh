@@ -17,8 +17,8 @@ expect_good_end() {
   expect_text "turns: $2, most readers at once: " \
     'in the end: 0 inside, 0 write, 0 wait to read, 0 wait to write' \
     "Everybody had $1 turns, each writer was alone, and the room is empty."
-  [[ $(cli hget room:book turns) == "$2" && $(cli hlen room:list) == 0 ]] ||
-    complain "$command_line: the book says $(cli hgetall room:book), the list $(cli hgetall room:list)"
+  [[ $(cli hget example:room:book turns) == "$2" && $(cli hlen example:room:list) == 0 ]] ||
+    complain "$command_line: the book says $(cli hgetall example:room:book), the list $(cli hgetall example:room:list)"
   local state field
   state=$(cli --scan --pattern 'turnstile:*monitor.state:*')
   for field in inside writers waiting_readers waiting_writers; do
@@ -72,12 +72,12 @@ for _ in 1 2 3 4 5; do
     --lease 500 > "$log" 2>&1 &
   program=$!
   while [[ -z $stood_still ]] && kill -0 "$program" 2> /dev/null; do
-    visit=$(cli hget room:list 'reader 1')
+    visit=$(cli hget example:room:list 'reader 1')
     [[ -n $visit ]] || continue
     read -r reader writer <<< "$(cat "/proc/$program/task/$program/children" 2> /dev/null)"
     kill -STOP "$reader" 2> /dev/null || continue
     while runs "$reader"; do :; done
-    if [[ $(cli hget room:list 'reader 1') == "$visit" ]]; then
+    if [[ $(cli hget example:room:list 'reader 1') == "$visit" ]]; then
       state=$(cli --scan --pattern 'turnstile:*monitor.state:*')
       writes=$(cli hget "$state" writes)
       while [[ $(cli hget "$state" writes) == "$writes" ]] && runs "$writer"; do :; done
