@@ -16,9 +16,11 @@
 #include <string>
 #include <string_view>
 #include <support/connection_scene.hpp>
+#include <support/lock_client.hpp>
 #include <support/redis_server.hpp>
 #include <support/tcp_proxy.hpp>
 #include <sys/wait.h>
+#include <thread>
 #include <turnstile/redis/config.hpp>
 #include <unistd.h>
 #include <vector>
@@ -32,6 +34,7 @@ using turnstile::redis::detail::reply;
 using turnstile::test::connection_scene;
 using turnstile::test::redis_server;
 using turnstile::test::tcp_proxy;
+using turnstile::test::until;
 
 std::vector<std::string> words(std::initializer_list<std::string> list)
 {
@@ -209,6 +212,49 @@ BOOST_AUTO_TEST_CASE(repeated_disconnections_back_off)
     BOOST_TEST(kills > 0);
     BOOST_TEST(std::count(scene.seen.calls.begin(), scene.seen.calls.end(), 'd') <= 20);
     BOOST_TEST(scene.until([&] { return scene.seen.calls.ends_with('c'); }));
+    scene.close();
+}
+
+// Here, an attempt takes longer than two health checks. Fails if that counts as a link that survived them.
+BOOST_AUTO_TEST_CASE(a_trouble_after_a_slow_set_up_is_logged_once)
+{
+    const redis_server server;
+    config settings = config::from_url(server.url() + "?health_check=50ms&max_backoff=10ms");
+    settings.credentials = []
+    {
+        std::this_thread::sleep_for(150ms);
+        return turnstile::redis::user_credentials{};
+    };
+    connection_scene scene(settings);
+    int kills = 0;
+    BOOST_TEST(scene.until(
+        [&]
+        {
+            if (scene.seen.calls.ends_with('c'))
+                kills += kill_client(server) != "0" ? 1 : 0;
+            return kills == 5;
+        }));
+    BOOST_TEST(scene.until_seen("cdcdcdcdcdc"));
+    // One for the trouble, and one for its end. A link may survive if the system stops this thread before the kill.
+    BOOST_TEST(scene.warnings < 10);
+    scene.close();
+}
+
+// Only new connections lead to the new master, and the client sends no command that the former one would refuse.
+BOOST_AUTO_TEST_CASE(a_waiting_client_leaves_a_master_that_becomes_a_replica)
+{
+    const redis_server first({"--repl-diskless-sync-delay", "0"});
+    const redis_server second({"--replicaof", "127.0.0.1 " + std::to_string(first.port())});
+    BOOST_REQUIRE(until([&] { return second.info("master_link_status") == "up"; }));
+    tcp_proxy proxy(first.port());
+    connection_scene scene(config::from_url(proxy.url() + "?lease=1s&health_check=300ms"));
+    BOOST_REQUIRE(scene.until_seen("c"));
+    const std::string former = scene.seen.server.run_id;
+    proxy.lead_to(second.port());
+    second.run({"REPLICAOF", "NO", "ONE"});
+    first.run({"REPLICAOF", "127.0.0.1", std::to_string(second.port())});
+    BOOST_TEST(scene.until_seen("cdc"));
+    BOOST_TEST(scene.seen.server.run_id != former);
     scene.close();
 }
 

@@ -353,6 +353,25 @@ BOOST_AUTO_TEST_CASE(acknowledgements_are_requested_again_over_the_next_connecti
     BOOST_TEST(lock_view(d.replica, "a").number("fence") == holder->fence());
 }
 
+// The former master keeps the connection for acknowledgements, and answers its commands.
+BOOST_AUTO_TEST_CASE(acknowledgements_are_requested_from_the_new_master)
+{
+    const deployment d;
+    tcp_proxy proxy(d.master.port());
+    config settings = patient(proxy.url());
+    settings.lease = 2s;
+    settings.claim_lease = 2s;
+    lock_client client(settings);
+    client.choose("a", mutex_options().durability(1, 1s));
+    BOOST_TEST(client.lock("a")->result() == "held");
+    proxy.lead_to(d.replica.port());
+    d.replica.run({"REPLICAOF", "NO", "ONE"});
+    d.master.run({"REPLICAOF", "127.0.0.1", std::to_string(d.replica.port())});
+    BOOST_TEST(until([&] { return client.lock("a")->result() == "held"; }));
+    BOOST_TEST(lock_view(d.replica, "a").number("fence") ==
+               lock_view(d.master, "a").number("fence"));
+}
+
 BOOST_AUTO_TEST_CASE(replicas_of_another_server_do_not_count)
 {
     const redis_server server;

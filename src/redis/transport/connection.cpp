@@ -5,6 +5,7 @@
 #include "redis/transport/connection.hpp"
 
 #include <algorithm>
+#include <array>
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <chrono>
@@ -131,7 +132,6 @@ private:
         channel_ = wake_channel_(incarnation_);
         test_ = std::make_unique<self_test>(settings_);
         failure_.reset();
-        started_ = std::chrono::steady_clock::now();
         lacks_credentials_ = !ask_for_credentials();
         if (lacks_credentials_)
             return ended(make_error_code(errc::unreachable), {});
@@ -227,9 +227,10 @@ private:
 
     void open()
     {
-        timer_.cancel();
         link_->set_socket_options();
         open_ = true;
+        opened_at_ = std::chrono::steady_clock::now();
+        await_role_check();
         trouble_.clear();
         // If the log has reported a trouble, it reports the end of that as a warning.
         log(std::exchange(has_reported_, false) ? log_level::warning : log_level::info,
@@ -239,6 +240,23 @@ private:
             log(log_level::warning, warned_);
         if (observer_ != nullptr)
             observer_->connected(incarnation_, test_->server());
+    }
+
+    /// A server that becomes a replica keeps its connections, and refuses only what may write. A session whose workers
+    /// wait for jobs sends no such command, and neither does a connection for acknowledgements. So the connection runs
+    /// the script of the self-test, which the server may refuse: the link ends then.
+    void await_role_check()
+    {
+        timer_.expires_after(settings_.lease);
+        timer_.async_wait(
+            [self = shared_from_this(), attempt = incarnation_](const error_code& error)
+            {
+                if (error || self->incarnation_ != attempt || !self->is_open())
+                    return;
+                const std::array<std::string, 1> words{self->test_->key()};
+                self->eval(script_named("self_test"), {}, words, [](const reply&) {});
+                self->await_role_check();
+            });
     }
 
     // --- events of the link -----------------------------------------------------------------
@@ -263,7 +281,7 @@ private:
         timer_.cancel();
         if (closing_)
             return finish_close();
-        const auto lived = std::chrono::steady_clock::now() - started_;
+        const auto lived = std::chrono::steady_clock::now() - opened_at_;
         if (was_open && lived > shortest_life)
             failures_ = 0;
         // The trouble has ended only if the link has survived a health check.
@@ -362,7 +380,8 @@ private:
     fork_guard guard_;
     std::minstd_rand random_{std::random_device{}()};
 
-    // For the limit of an attempt to connect, the wait for the self-test's message, and the pause after a failure.
+    // For the limit of an attempt to connect, the wait for the self-test's message, the checks of the server's role, and
+    // the pause after a failure.
     asio::steady_timer timer_;
     std::uint64_t next_incarnation_ = 0;
     std::uint64_t incarnation_ = 0;
@@ -371,7 +390,7 @@ private:
     std::string channel_;
     std::unique_ptr<self_test> test_;
     std::optional<diagnosis> failure_;
-    std::chrono::steady_clock::time_point started_;
+    std::chrono::steady_clock::time_point opened_at_;
     std::string trouble_;
     // Whether this attempt failed because config::credentials threw an exception.
     bool lacks_credentials_ = false;

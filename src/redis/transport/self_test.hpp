@@ -60,6 +60,8 @@ public:
     /// A warning about the server; or empty.
     [[nodiscard]] const std::string& warning() const { return warning_; }
     [[nodiscard]] const server_info& server() const { return server_; }
+    /// A key like those of locks, the argument of the script.
+    [[nodiscard]] const std::string& key() const { return key_; }
 
 private:
     void send(std::string_view command, std::span<const request_word> arguments,
@@ -77,7 +79,6 @@ private:
 
     const config* settings_;
     std::string probe_;
-    /// A key like those of locks.
     std::string key_;
     link* link_ = nullptr;
     std::function<void()> progress_;
