@@ -7,19 +7,23 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/test/unit_test.hpp>
 #include <cstddef>
+#include <exception>
 #include <memory>
 #include <string>
 #include <support/attempt.hpp>
 #include <support/heap_allocations.hpp>
 #include <support/lock_client.hpp>
+#include <support/reading_room.hpp>
 #include <support/redis_server.hpp>
 #include <support/run_until.hpp>
 #include <support/start.hpp>
 #include <turnstile/redis/async_mutex.hpp>
 #include <turnstile/redis/async_semaphore.hpp>
 #include <turnstile/redis/condition.hpp>
+#include <turnstile/redis/contribution.hpp>
 #include <turnstile/redis/job_queue.hpp>
 #include <turnstile/redis/latch.hpp>
+#include <turnstile/redis/monitor.hpp>
 #include <turnstile/redis/semaphore_directory.hpp>
 #include <turnstile/redis/session.hpp>
 #include <utility>
@@ -34,6 +38,7 @@ using turnstile::test::drain;
 using turnstile::test::heap_allocations;
 using turnstile::test::heap_blocks;
 using turnstile::test::path;
+using turnstile::test::reading_room;
 using turnstile::test::run_until;
 using turnstile::test::start;
 using turnstile::test::undisturbed;
@@ -100,6 +105,24 @@ struct scene
         result_of([&] { return second.async_finish(); });
     }
 
+    /// The destructor of the contribution withdraws it.
+    void use_contributions()
+    {
+        redis::monitor<reading_room> room(session, "a");
+        auto gone = room.make_condition("gone");
+        redis::monitor<reading_room>::contribution_type mine;
+        bool is_complete = false;
+        auto body = [&](redis::monitor<reading_room>::section& section)
+        { mine = section.contribute(&reading_room::readers, 1, gone); };
+        room.async_with(body,
+                        [&](const std::exception_ptr& error)
+                        {
+                            BOOST_TEST(!error);
+                            is_complete = true;
+                        });
+        BOOST_TEST_REQUIRE(run_until(context, [&] { return is_complete; }));
+    }
+
     const turnstile::test::redis_server server;
     asio::io_context context;
     redis::session session{context, undisturbed(server.url())};
@@ -116,7 +139,8 @@ BOOST_AUTO_TEST_CASE(a_session_keeps_no_memory_of_ended_operations_and_destroyed
     scene it;
     constexpr std::size_t many = 100;
     std::size_t before = 0;
-    for (const auto use : {&scene::use_locks, &scene::use_units, &scene::use_jobs})
+    for (const auto use :
+         {&scene::use_locks, &scene::use_units, &scene::use_jobs, &scene::use_contributions})
     {
         // The session keeps memory for later operations, and the server's answer to the last one follows all others.
         for (std::size_t i = 0; i < 2 * many; ++i)

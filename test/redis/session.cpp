@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <boost/asio/any_completion_handler.hpp>
+#include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/asio/bind_executor.hpp>
 #include <boost/asio/cancellation_signal.hpp>
@@ -47,6 +48,7 @@
 #include <turnstile/redis/error.hpp>
 #include <turnstile/redis/event.hpp>
 #include <turnstile/redis/latch.hpp>
+#include <turnstile/redis/lease_clock.hpp>
 #include <turnstile/redis/semaphore_directory.hpp>
 #include <turnstile/redis/shared_mutex.hpp>
 #include <utility>
@@ -439,6 +441,42 @@ BOOST_AUTO_TEST_CASE(a_wait_after_its_mutex_was_destroyed_releases_the_lock_and_
     lock_client other(undisturbed(server.url()));
     const auto next = other.lock("a");
     BOOST_TEST(run_until(context, [&] { return next->is_complete(); }));
+}
+
+// The session learns of both releases only after the end of the lease, and each of them first.
+BOOST_AUTO_TEST_CASE(releases_of_parts_after_the_end_of_the_lease_fail)
+{
+    const redis_server server;
+    boost::asio::io_context context;
+    session owner(context, turnstile::redis::config::from_url(server.url() + "?lease=150ms"));
+    async_mutex other(owner, "b");
+    for (const bool is_part_first : {true, false})
+    {
+        async_semaphore semaphore(owner, "a", 3);
+        attempt<async_semaphore::permit_type> permit;
+        start(path::handler, context, permit, [&] { return semaphore.async_acquire(3); });
+        BOOST_REQUIRE(run_until(context, [&] { return permit.is_complete(); }));
+        auto part = permit.value().split(1);
+        const auto end = turnstile::redis::lease_clock::now() + 300ms;
+        attempt<async_mutex::guard_type> guard;
+        attempt<> partial;
+        attempt<> rest;
+        // Without running the context. The first start makes the session notice the end.
+        const boost::asio::any_io_executor executor = context.get_executor();
+        start(path::handler, executor, guard, [&] { return other.async_lock(); });
+        const auto release = [&](async_semaphore::permit_type& which, attempt<>& done)
+        { start(path::handler, executor, done, [&] { return which.async_release(); }); };
+        if (is_part_first)
+            release(part, partial);
+        release(permit.value(), rest);
+        if (!is_part_first)
+            release(part, partial);
+        BOOST_REQUIRE(until([&] { return turnstile::redis::lease_clock::now() > end; }));
+        BOOST_TEST(run_until(context, [&] { return partial.is_complete() && rest.is_complete(); }));
+        BOOST_TEST(partial.state() == "lost");
+        BOOST_TEST(rest.state() == "lost");
+        BOOST_TEST(run_until(context, [&] { return guard.is_complete(); }));
+    }
 }
 
 // The client does not send the number of the remaining units if it has to release them, or has lost them.

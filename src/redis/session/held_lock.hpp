@@ -146,6 +146,8 @@ public:
     /// critical section has not begun; and the section of a monitor ends well only with a commit. Belongs to the
     /// holder.
     bool ends_well = false;
+    /// Whether the lease has expired or another client holds the lock. Belongs to the session's strand.
+    bool is_lost = false;
 
     [[nodiscard]] bool valid() const noexcept
     {

@@ -34,6 +34,8 @@ std::int64_t drift_of(const config& settings)
 
 client_options options_of(const config& settings)
 {
+    // The drift is a divisor.
+    settings.validate();
     client_options result;
     result.nonce = make_nonce();
     result.wake_prefix = wake_prefix(settings.prefix, settings.database);
@@ -191,17 +193,20 @@ void session_engine::withdraw(const std::shared_ptr<lock_operation>& operation, 
 void session_engine::release(const std::shared_ptr<held_lock>& held, const listener& done,
                              section_changes changes)
 {
-    held_.erase(held->attempt);
-    // The lease may have expired before this ran on the strand.
+    const local_time now = boot_time();
+    client_.set_outside(now, held->attempt, held->count().outside);
+    // The lease may have expired before this ran on the strand. The loss also ends the releases of parts.
     if (!client_.holds(held->attempt))
+    {
+        perform();
         return complete(done, turnstile::errc::lost);
+    }
+    held_.erase(held->attempt);
     // A thread may have posted this while another one destroyed the session.
     if (has_ended_)
         return complete(done, errc::session_closed);
     if (done)
         releasing_.emplace(held->attempt, done);
-    const local_time now = boot_time();
-    client_.set_outside(now, held->attempt, held->count().outside);
     client_.release(now, held->attempt, commit_of(held->lock->id, {}, std::move(changes)));
     perform();
 }
@@ -229,9 +234,10 @@ commit_request session_engine::commit_of(lock_id lock, std::string condition,
     for (const auto& each : changes.contributed)
     {
         each->name = client_.contribute(lock, each->terms);
-        contributions_.emplace(each->name.id, each);
         if (each->is_dropped)
             client_.undo_contribution(boot_time(), each->name.id);
+        else
+            contributions_.emplace(each->name.id, each);
         result.contributed.push_back(each->name);
     }
     for (const auto& each : changes.withdrawn)
@@ -246,6 +252,7 @@ void session_engine::drop(contribution_handle& handle)
     if (handle.name.id == 0)
         return;
     client_.undo_contribution(boot_time(), handle.name.id);
+    contributions_.erase(handle.name.id);
     perform();
 }
 
@@ -262,6 +269,8 @@ void session_engine::end_contributions()
 
 void session_engine::shrink(const std::shared_ptr<held_lock>& held, const listener& done)
 {
+    if (held->is_lost)
+        return complete(done, turnstile::errc::lost);
     // The present numbers, because the holder may have released more units since the call.
     const held_lock::tally left = held->count();
     // All units were released meanwhile. The result of that release, which may begin later, is that of this one.

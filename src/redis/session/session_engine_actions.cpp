@@ -144,7 +144,10 @@ void session_engine::perform(const lost& what)
         return;
     const auto held = found->second.lock();
     held_.erase(found);
-    if (held && held->end() && report_loss(*held, reason_of(what, *held->lock)))
+    if (!held)
+        return;
+    held->is_lost = true;
+    if (held->end() && report_loss(*held, reason_of(what, *held->lock)))
         ++losses_;
 }
 
