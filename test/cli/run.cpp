@@ -450,7 +450,7 @@ BOOST_AUTO_TEST_CASE(a_program_is_terminated_when_the_lock_is_lost)
 
 BOOST_AUTO_TEST_CASE(a_loss_before_the_end_of_the_program_counts_although_it_is_noticed_later)
 {
-    for (const std::string& end : {"exit 7"s, "kill -TERM $$"s})
+    for (const char* const end : {"exit 7", "kill -TERM $$"})
         BOOST_TEST_CONTEXT(end)
         {
             const redis_server server;
