@@ -92,5 +92,11 @@ install(EXPORT turnstile_redis NAMESPACE turnstile:: FILE turnstileRedisTargets.
         DESTINATION ${turnstile_cmake_dir} COMPONENT redis)
 
 # For turnstileConfig.cmake, which another build may have installed.
-file(CONFIGURE OUTPUT turnstileRedisBoost.cmake CONTENT "set(turnstile_redis_boost @Boost_VERSION_STRING@)\n" @ONLY)
+# The names of fmt's functions contain its major version, and programs link them with a static library.
+set(fmt_major)
+if(NOT BUILD_SHARED_LIBS)
+  string(REGEX MATCH "^[0-9]+\\." fmt_major ${fmt_VERSION})
+endif()
+file(CONFIGURE OUTPUT turnstileRedisBoost.cmake CONTENT "set(turnstile_redis_boost @Boost_VERSION_STRING@)
+set(turnstile_redis_fmt @fmt_major@)\n" @ONLY)
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/turnstileRedisBoost.cmake DESTINATION ${turnstile_cmake_dir} COMPONENT redis)

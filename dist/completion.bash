@@ -11,11 +11,11 @@ _turnstile() {
   done
   help=$("$1" "${subcommand[@]}" --help 2> /dev/null)
   if [[ $cur == -* ]]; then
-    help=$(grep -oE '^ +(-h,)?--[a-z-]+' <<< "$help" | grep -oE -- '--[a-z-]+')
+    help=$(grep -oE '^ +(-h, *)?--[a-z-]+' <<< "$help" | grep -oE -- '--[a-z-]+')
   elif ((${#subcommand[@]})); then
     return
   else
-    help=$(sed -n '/^Subcommands:/,/^$/s/^  \([a-z]*\) .*/\1/p' <<< "$help")
+    help=$(sed -n '/^Subcommands:/I,/^$/s/^  \([a-z]*\) .*/\1/p' <<< "$help")
   fi
   mapfile -t COMPREPLY < <(compgen -W "$help" -- "$cur")
 }

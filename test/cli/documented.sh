@@ -6,7 +6,7 @@ set -euo pipefail
 program=$1 root=$2
 
 options=$(for command in '' run show free; do
-  "$program" ${command:+"$command"} --help | grep -oE '^ +(-h,)?--[a-z-]+' | grep -oE -- '--[a-z-]+'
+  "$program" ${command:+"$command"} --help | grep -oE '^ +(-h, *)?--[a-z-]+' | grep -oE -- '--[a-z-]+'
 done | sort -u)
 
 # compare NAME FOUND
@@ -16,7 +16,7 @@ compare() {
 
 page=$(sed 's/\\-/-/g' "$root/man/turnstile.1" | grep -E '^\.BR? -' | grep -oE -- '--[a-z-]+' | sort -u)
 compare "man page" "$page"
-compare docs/cli.md "$({ echo --help && grep -oE -- '(^| |`)--[a-z-]+' "$root/docs/cli.md" | tr -d ' `'; } | sort -u)"
+compare docs/cli.md "$({ echo --help && grep -v '^cmake ' "$root/docs/cli.md" | grep -oE -- '(^| |`)--[a-z-]+' | tr -d ' `'; } | sort -u)"
 
 source "$root/dist/completion.bash"
 

@@ -7,7 +7,7 @@ set -euo pipefail
 server=$1 root=$2
 
 help=$("$server" --help)
-options=$(grep -oE -- '^ +(-h,)?--[a-z-]+' <<< "$help" | grep -oE -- '--[a-z-]+' | sort)
+options=$(grep -oE -- '^ +(-h, *)?--[a-z-]+' <<< "$help" | grep -oE -- '--[a-z-]+' | sort)
 variables=$(grep -oE 'Env:TURNSTILE_[A-Z_]+' <<< "$help" | sed 's/Env://' | sort)
 
 # compare NAME EXPECTED FOUND
