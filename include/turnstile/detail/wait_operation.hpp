@@ -89,18 +89,26 @@ class immediate_completion
 public:
     using allocator_type = boost::asio::associated_allocator_t<Handler>;
 
+    /// If the handler cannot be moved, undoes the grant.
     immediate_completion(const Request& request, const attempt_base& attempt, Handler&& handler)
+    try
         : request_(request)
         , attempt_{attempt.value, attempt.result}
         , handler_(std::move(handler))
     {
     }
+    catch (...)
+    {
+        undo(Request(request), attempt);
+    }
 
-    immediate_completion(immediate_completion&& other) noexcept
+    /// If the handler cannot be moved, @p other still has the grant.
+    immediate_completion(immediate_completion&& other) noexcept(
+        std::is_nothrow_move_constructible_v<Handler>)
         : request_(other.request_)
         , attempt_{other.attempt_.value, other.attempt_.result}
-        , pending_(std::exchange(other.pending_, false))
         , handler_(std::move(other.handler_))
+        , pending_(std::exchange(other.pending_, false))
     {
     }
 
@@ -108,9 +116,8 @@ public:
 
     ~immediate_completion()
     {
-        if constexpr (requires { request_.undo_grant(attempt_); })
-            if (pending_)
-                request_.undo_grant(attempt_);
+        if (pending_)
+            undo(request_, attempt_);
     }
 
     [[nodiscard]] allocator_type get_allocator() const noexcept
@@ -129,10 +136,17 @@ public:
     }
 
 private:
+    static void undo([[maybe_unused]] Request request,
+                     [[maybe_unused]] const attempt_base& attempt) noexcept
+    {
+        if constexpr (requires { request.undo_grant(attempt); })
+            request.undo_grant(attempt);
+    }
+
     Request request_;
     attempt_base attempt_;
-    bool pending_ = true;
     Handler handler_;
+    bool pending_ = true;
 };
 
 /// Whether a handler has an immediate executor of its own. For a handler without one, Asio derives
@@ -332,7 +346,7 @@ protected:
                     [this]<class... Args>(const error_code& error, Args&&... yield)
                     {
                         // Frees the memory for the next operation before the handler runs.
-                        Handler handler(std::move(handler_));
+                        Handler handler = take_handler();
                         std::tuple<std::decay_t<Args>...> kept(std::forward<Args>(yield)...);
                         destroy(get_allocator(handler));
                         std::apply([&](auto&&... args)
@@ -341,9 +355,13 @@ protected:
     }
 
     void destroy_with_handler() noexcept
+    try
     {
-        const Handler handler(std::move(handler_));
+        const Handler handler = take_handler();
         destroy(get_allocator(handler));
+    }
+    catch (...)  // NOLINT(bugprone-empty-catch): the operation and its handler are destroyed
+    {
     }
 
     Request request_;
@@ -351,6 +369,18 @@ protected:
 
 private:
     static Derived& whole(waiter& w) noexcept { return static_cast<Derived&>(w); }
+
+    /// Moves the handler out. If that fails, destroys the operation.
+    Handler take_handler()
+    try
+    {
+        return std::move(handler_);
+    }
+    catch (...)
+    {
+        destroy(get_allocator());
+        throw;
+    }
 
     static void post(waiter& w) noexcept
     {
