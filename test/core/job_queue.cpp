@@ -572,6 +572,34 @@ BOOST_AUTO_TEST_CASE(a_worker_gets_a_due_job_without_the_context_of_the_queue)
     BOOST_TEST(w.job.payload() == "a");
 }
 
+BOOST_AUTO_TEST_CASE(each_operation_moves_due_jobs_without_the_context_of_the_queue)
+{
+    using operation = void (*)(queue_type&, job_type&);
+    const operation purge = [](queue_type& queue, job_type&) { queue.async_purge(asio::detached); };
+    const operation finish = [](queue_type&, job_type& job) { job.async_finish(asio::detached); };
+    const operation fail_for_good = [](queue_type&, job_type& job)
+    { job.async_fail("error", asio::detached); };
+    for (const operation run : {purge, finish, fail_for_good})
+    {
+        asio::io_context idle;
+        asio::io_context context;
+        queue_type queue(idle);
+        push(queue, "first", push_options().attempts(1));
+        worker first(queue, context);
+        context.run();
+        BOOST_TEST_REQUIRE(first.job.valid());
+        worker second(queue, context);
+        push(queue, "due", push_options().delay(1ms));
+        const auto due = std::chrono::steady_clock::now() + 1ms;
+        while (std::chrono::steady_clock::now() <= due)
+            std::this_thread::yield();
+        run(queue, first.job);
+        context.restart();
+        context.poll();
+        BOOST_TEST(second.job.valid());
+    }
+}
+
 BOOST_AUTO_TEST_CASE(a_queue_with_a_delayed_job_and_its_context_may_end_at_once)
 {
     for (int i = 0; i < races; ++i)

@@ -198,6 +198,7 @@ public:
         decltype(dead_) removed;
         const lock_type lock(mutex_);
         removed.swap(dead_);
+        adjust_units();
         return removed.size();
     }
 
@@ -318,6 +319,7 @@ public:
         if (!ended)
             return errc::lost;
         forget_name(*ended.mapped());
+        adjust_units();
         return {};
     }
 
@@ -338,9 +340,8 @@ public:
             job.state = job_state::dead;
             forget_name(job);
             move_to(dead_, key(job.id), std::move(ended));
-            return {};
         }
-        if (why == job_failure::abandoned)
+        else if (why == job_failure::abandoned)
             waiting_.prepend(std::move(ended));
         else if (const auto delay = backoff_.after(job.attempt, job.options); delay.count() > 0)
             postpone(std::move(ended), delay);
