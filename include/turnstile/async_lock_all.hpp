@@ -237,6 +237,16 @@ public:
 
 }  // namespace detail
 
+}  // namespace turnstile
+
+/// Composes with `boost::asio::deferred` like Asio's own operations.
+template <class... Mutexes>
+struct boost::asio::is_deferred<turnstile::detail::lock_all_operation<Mutexes...>> : std::true_type
+{
+};
+
+namespace turnstile {
+
 /**
  * @brief Waits for the locks of several mutexes, of any types, without deadlocks.
  *

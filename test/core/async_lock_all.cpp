@@ -476,6 +476,21 @@ BOOST_AUTO_TEST_CASE(each_token_can_be_used)
     BOOST_CHECK_THROW(wrong.get(), system_error);
 }
 
+BOOST_AUTO_TEST_CASE(deferred_operations_can_be_chained)
+{
+    scene s(path::handler);
+    const auto owns_both = [](const error_code& error, const two_guards& guards)
+    {
+        return asio::deferred.values(error, std::get<0>(guards).owns_lock() &&
+                                                std::get<1>(guards).owns_lock());
+    };
+    auto chain = async_lock_all(s.first, s.second, asio::deferred) | asio::deferred(owns_both);
+    bool owned = false;
+    std::move(chain)([&](const error_code&, bool result) { owned = result; });
+    drain(s.context);
+    BOOST_TEST(owned);
+}
+
 BOOST_AUTO_TEST_CASE(a_token_follows_any_number_of_mutexes)
 {
     asio::io_context context;
