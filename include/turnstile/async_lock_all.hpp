@@ -55,7 +55,8 @@ public:
         : mutexes_(&mutexes...)
         , location_(location)
     {
-        std::array<std::pair<std::string_view, const void*>, count> place{lock_order(mutexes)...};
+        std::array<std::pair<std::string_view, const void*>, count> place{
+            detail::lock_order(mutexes)...};
         const auto before = [](const auto& a, const auto& b)
         { return a.first != b.first ? a.first < b.first : std::less<>()(a.second, b.second); };
         for (std::size_t i = 0; i < count; ++i)
@@ -72,7 +73,7 @@ public:
         self.reset_cancellation_state(boost::asio::enable_total_cancellation());
         if (!has_duplicate_)
             return lock_next(self);
-        call_immediately(self, make_error_code(errc::duplicate));
+        detail::call_immediately(self, make_error_code(errc::duplicate));
     }
 
     template <class Self>
@@ -130,7 +131,7 @@ private:
                 // Copies, since the members are moved together with the handler.
                 auto& mutex = *std::get<I>(mutexes_);
                 const std::source_location location = location_;
-                lock_from(location, mutex, std::move(self));
+                detail::lock_from(location, mutex, std::move(self));
             });
     }
 
@@ -230,7 +231,8 @@ public:
     {
         return [&]<std::size_t... I>(std::index_sequence<I...>)
         {
-            return start_lock_all(location, std::get<count>(std::move(args)), std::get<I>(args)...);
+            return detail::start_lock_all(location, std::get<count>(std::move(args)),
+                                          std::get<I>(args)...);
         }(std::make_index_sequence<count>());
     }
 };

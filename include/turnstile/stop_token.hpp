@@ -161,7 +161,7 @@ public:
     template <class Handler, class... Args>
     void operator()(Handler&& handler, std::stop_token token, Args&&... args) &&
     {
-        auto own = serialized(std::forward<Handler>(handler));
+        auto own = detail::serialized(std::forward<Handler>(handler));
         using handler_type = decltype(own);
         // The default executor is that of the operation.
         using own_executor =

@@ -104,6 +104,42 @@ struct scene
 
 }  // namespace
 
+namespace users_own {
+
+struct state
+{
+    int number = 0;
+    std::string text{};
+};
+
+// Functions with the names of the library's own steps.
+
+template <class A, class B>
+bool does_hold(const A&, const B&);
+
+template <class A, class B>
+void assign(A&, B&);
+
+template <class A, class B>
+void notify(const A&, B&);
+
+template <class T, class M, class Amount>
+M sum_of(M T::*, M, Amount);
+
+}  // namespace users_own
+
+BOOST_AUTO_TEST_CASE(functions_in_the_namespace_of_the_state_are_not_called)
+{
+    using users_own::state;
+    scene<state> s;
+    BOOST_TEST(s.transact(transaction<state>()
+                              .require(&state::number, std::equal_to(), 0)
+                              .add(&state::number, 2)
+                              .set(&state::text, "x")) == "done");
+    BOOST_TEST(s.look().number == 2);
+    BOOST_TEST(s.look().text == "x");
+}
+
 BOOST_AUTO_TEST_CASE(a_sum_that_its_member_cannot_represent_changes_nothing)
 {
     scene<numbers> s;

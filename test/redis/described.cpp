@@ -55,6 +55,9 @@ enum class colour : std::uint8_t
 };
 BOOST_DESCRIBE_ENUM(colour, red, green, also_green, blue)
 
+// The library has a function of this name, and must not call that of the user.
+std::string text_of(colour) = delete;
+
 /// An enumeration without an underlying type, and with negative values: from -4 to 3.
 enum plain
 {

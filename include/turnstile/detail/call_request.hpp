@@ -62,8 +62,8 @@ private:
 template <class Result = void, class Object, class Call, class CompletionToken>
 auto start_call(Object& object, Call call, CompletionToken&& token, const char* name = nullptr)
 {
-    return start_request(call_request<Result, Object, Call>(object, call, name),
-                         std::forward<CompletionToken>(token));
+    return detail::start_request(call_request<Result, Object, Call>(object, call, name),
+                                 std::forward<CompletionToken>(token));
 }
 
 }  // namespace turnstile::detail

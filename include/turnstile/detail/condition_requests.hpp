@@ -159,11 +159,12 @@ public:
         // executor of the mutex.
         if constexpr (Limit::template accepts<std::decay_t<decltype(self.get_executor())>>::value)
         {
-            initiate_wait(self.get_executor())(std::move(self), request, limit);
+            detail::initiate_wait(self.get_executor())(std::move(self), request, limit);
         }
         else
         {
-            initiate_wait(request.state().executor_or_system())(std::move(self), request, limit);
+            detail::initiate_wait(request.state().executor_or_system())(std::move(self), request,
+                                                                        limit);
         }
     }
 

@@ -70,7 +70,7 @@ struct tuple_report
     template <class Request>
     static auto result(Request& request, attempt_base& attempt)
     {
-        return with_result(
+        return detail::with_result(
             request, attempt, []<class... Result>(const error_code& error, Result&&... result)
             { return std::tuple<error_code, Result...>(error, std::forward<Result>(result)...); });
     }
@@ -91,12 +91,13 @@ struct redirecting_report
     template <class Request>
     typename Request::result_type result(Request& request, attempt_base& attempt) const
     {
-        return with_result(request, attempt,
-                           [this]<class... Result>(const error_code& error, Result&&... result)
-                           {
-                               *where = error;
-                               return (std::forward<Result>(result), ...);
-                           });
+        return detail::with_result(
+            request, attempt,
+            [this]<class... Result>(const error_code& error, Result&&... result)
+            {
+                *where = error;
+                return (std::forward<Result>(result), ...);
+            });
     }
 };
 

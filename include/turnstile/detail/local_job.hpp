@@ -46,7 +46,7 @@ public:
     template <class Self>
     void operator()(Self& self)
     {
-        std::apply([&](auto... results) { call_immediately(self, std::move(results)...); },
+        std::apply([&](auto... results) { detail::call_immediately(self, std::move(results)...); },
                    function_());
     }
 
@@ -114,12 +114,13 @@ public:
     {
         self.reset_cancellation_state(boost::asio::enable_total_cancellation());
         if (const error_code error = finish_(state_))
-            return call_immediately(self, error);
+            return detail::call_immediately(self, error);
         // The end of a job, or another thread, may have destroyed the queue.
         const auto units = state_->units();
         if (!units)
-            return call_immediately(self, make_error_code(boost::asio::error::operation_aborted));
-        start_request(unit_request<State>(*state_, *units), std::move(self));
+            return detail::call_immediately(self,
+                                            make_error_code(boost::asio::error::operation_aborted));
+        detail::start_request(unit_request<State>(*state_, *units), std::move(self));
     }
 
     template <class Self>

@@ -104,7 +104,8 @@ public:
             attempt.result = self ? outcome::granted : outcome::empty_guard;
             self.unlock();
         };
-        return start_call(grant, unlock, std::forward<CompletionToken>(token), "async_unlock");
+        return detail::start_call(grant, unlock, std::forward<CompletionToken>(token),
+                                  "async_unlock");
     }
 
 private:

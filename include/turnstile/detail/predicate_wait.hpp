@@ -55,14 +55,15 @@ public:
         if (thrown_ != nullptr)
             return wait_.start(self);
         if (const error_code error = wait_.check())
-            return call_immediately(self, error, false);
+            return detail::call_immediately(self, error, false);
         const std::optional<bool> holds = evaluate();
         if (!holds)
-            call_immediately(self, make_error_code(errc::predicate_threw), false);
+            detail::call_immediately(self, make_error_code(errc::predicate_threw), false);
         else if (*holds)
-            call_immediately(self, error_code(), true);
+            detail::call_immediately(self, error_code(), true);
         else if (self.cancelled() != boost::asio::cancellation_type::none)
-            call_immediately(self, error_code(boost::asio::error::operation_aborted), false);
+            detail::call_immediately(self, error_code(boost::asio::error::operation_aborted),
+                                     false);
         else
             wait_.start(self);
     }

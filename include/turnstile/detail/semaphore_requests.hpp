@@ -120,7 +120,8 @@ public:
             attempt.result = self.count() != 0 ? outcome::granted : outcome::empty_guard;
             self.release();
         };
-        return start_call(grant, release, std::forward<CompletionToken>(token), "async_release");
+        return detail::start_call(grant, release, std::forward<CompletionToken>(token),
+                                  "async_release");
     }
 
 private:

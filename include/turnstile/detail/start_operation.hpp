@@ -118,7 +118,8 @@ auto start_operation(Operation operation, CompletionToken&& token)
     else if constexpr (is_awaited<token_type>)
         return await_operation<awaitable_executor_t<token_type>>(std::move(operation));
     else if constexpr (adapter::is_known && has_reports<Operation>)
-        return start_operation(operation.reporting(adapter::report(token)), adapter::inner(token));
+        return detail::start_operation(operation.reporting(adapter::report(token)),
+                                       adapter::inner(token));
 #endif
     else
         return std::move(operation)(std::forward<CompletionToken>(token));

@@ -16,8 +16,8 @@ namespace turnstile::detail {
 template <class Request, class CompletionToken, class Limit = no_limit>
 auto start_request(const Request& request, CompletionToken&& token, const Limit& limit = Limit())
 {
-    return start_operation(wait_operation<Request, Limit>(request, limit),
-                           std::forward<CompletionToken>(token));
+    return detail::start_operation(wait_operation<Request, Limit>(request, limit),
+                                   std::forward<CompletionToken>(token));
 }
 
 }  // namespace turnstile::detail

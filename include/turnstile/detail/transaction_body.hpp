@@ -31,7 +31,7 @@ namespace turnstile::detail {
 template <class T, class M>
 [[noreturn]] void refuse_sum(M T::* member, M before, bool falls, std::uint64_t amount)
 {
-    const std::string_view name = name_of_member<T>(member);
+    const std::string_view name = detail::name_of_member<T>(member);
     boost::throw_exception(
         system_error(make_error_code(boost::system::errc::result_out_of_range),
                      (name.empty() ? "a member" : "member '" + std::string(name) + '\'') + ": " +
@@ -52,7 +52,7 @@ template <class T, class M, class Amount>
         falls ? static_cast<wide>(before) - static_cast<wide>(std::numeric_limits<M>::min())
               : static_cast<wide>(std::numeric_limits<M>::max()) - static_cast<wide>(before);
     if (by > room)
-        refuse_sum(member, before, falls, by);
+        detail::refuse_sum(member, before, falls, by);
     return static_cast<M>(falls ? static_cast<wide>(before) - by : static_cast<wide>(before) + by);
 }
 
@@ -122,7 +122,7 @@ class transaction_body : public made_by_library
         std::remove_cvref_t<decltype(transaction_access::steps(std::declval<Transaction&>()))>;
 
     static constexpr bool waits =
-        !std::is_null_pointer_v<decltype(waits_on(std::declval<const steps_type&>()))>;
+        !std::is_null_pointer_v<decltype(detail::waits_on(std::declval<const steps_type&>()))>;
 
 public:
     explicit transaction_body(Transaction what)
@@ -146,7 +146,7 @@ private:
     boost::asio::awaitable<bool> wait(Section& section)
     {
         const auto holds = [this](const state_type& state) { return do_hold(state); };
-        co_await section.async_wait(*waits_on(steps_), holds, boost::asio::deferred);
+        co_await section.async_wait(*detail::waits_on(steps_), holds, boost::asio::deferred);
         execute(section);
         co_return true;
     }
@@ -162,8 +162,8 @@ private:
 
     [[nodiscard]] bool do_hold(const state_type& state) const
     {
-        return std::apply([&](const auto&... each) { return (does_hold(each, state) && ...); },
-                          steps_);
+        return std::apply([&](const auto&... each)
+                          { return (detail::does_hold(each, state) && ...); }, steps_);
     }
 
     template <class Section>
@@ -171,8 +171,8 @@ private:
     {
         add<0>(*section);
         // The additions can fail, so they come first. After them, the steps can be moved from.
-        std::apply([&](auto&... each) { (assign(each, *section), ...); }, steps_);
-        std::apply([&](const auto&... each) { (notify(each, section), ...); }, steps_);
+        std::apply([&](auto&... each) { (detail::assign(each, *section), ...); }, steps_);
+        std::apply([&](const auto&... each) { (detail::notify(each, section), ...); }, steps_);
     }
 
     template <class Step, class Section>
@@ -193,7 +193,7 @@ private:
             {
                 auto& number = state.*step.member;
                 const auto before = number;
-                number = sum_of(step.member, before, step.amount);
+                number = detail::sum_of(step.member, before, step.amount);
                 try
                 {
                     add<index + 1>(state);

@@ -130,9 +130,9 @@ public:
         pending_ = false;
         if constexpr (requires { request_.begin_delivery(attempt_); })
             request_.begin_delivery(attempt_);
-        with_result(request_, attempt_,
-                    [this]<class... Args>(const error_code& error, Args&&... yield)
-                    { std::move(handler_)(error, std::forward<Args>(yield)...); });
+        detail::with_result(request_, attempt_,
+                            [this]<class... Args>(const error_code& error, Args&&... yield)
+                            { std::move(handler_)(error, std::forward<Args>(yield)...); });
     }
 
 private:
@@ -342,16 +342,17 @@ protected:
     void finish()
     {
         accept_delivery(request_, *this);
-        with_result(request_, *this,
-                    [this]<class... Args>(const error_code& error, Args&&... yield)
-                    {
-                        // Frees the memory for the next operation before the handler runs.
-                        Handler handler = take_handler();
-                        std::tuple<std::decay_t<Args>...> kept(std::forward<Args>(yield)...);
-                        destroy(get_allocator(handler));
-                        std::apply([&](auto&&... args)
-                                   { std::move(handler)(error, std::move(args)...); }, kept);
-                    });
+        detail::with_result(
+            request_, *this,
+            [this]<class... Args>(const error_code& error, Args&&... yield)
+            {
+                // Frees the memory for the next operation before the handler runs.
+                Handler handler = take_handler();
+                std::tuple<std::decay_t<Args>...> kept(std::forward<Args>(yield)...);
+                destroy(get_allocator(handler));
+                std::apply([&](auto&&... args) { std::move(handler)(error, std::move(args)...); },
+                           kept);
+            });
     }
 
     void destroy_with_handler() noexcept
@@ -386,7 +387,7 @@ private:
     {
         // A copy, since the operation may end meanwhile.
         const auto executor = whole(w).get_executor();
-        post_to(executor, w, delivery<Derived>(whole(w)));
+        detail::post_to(executor, w, delivery<Derived>(whole(w)));
     }
 
     static void discard(waiter& w) noexcept
@@ -480,8 +481,8 @@ auto initiate_wait(Executor executor)
         {
             auto own = routed<Limit::template accepts>(std::forward<Handler>(handler), fallback);
             attempt_base attempt;
-            if (try_start_for_handler(request, attempt))
-                complete_immediately(request, attempt, std::move(own), fallback);
+            if (detail::try_start_for_handler(request, attempt))
+                detail::complete_immediately(request, attempt, std::move(own), fallback);
             else if constexpr (!Request::never_waits)
                 Limit::template waiter_type<Request, decltype(own), Executor>::start(
                     request, std::move(own), fallback, limit);
@@ -520,7 +521,7 @@ public:
         auto&& adapted = report_.adapt(std::forward<CompletionToken>(token));
         return boost::asio::async_initiate<adapted_t<Report, CompletionToken>,
                                            wait_signature_t<Request>>(
-            initiate_wait(request_.executor()), adapted, request_, limit_);
+            detail::initiate_wait(request_.executor()), adapted, request_, limit_);
     }
 
     [[nodiscard]] const Request& request() const noexcept { return request_; }

@@ -147,13 +147,13 @@ void write_json(std::string_view field, std::string& to, const T& value)
 {
     expect_storable<T>();
     if constexpr (scalar<T>)
-        to += json_scalar({field, text_of(value)});
+        to += json_scalar({field, detail::text_of(value)});
     else if constexpr (std::same_as<T, std::string>)
         to += json_string({field, value});
     else if constexpr (is_optional<T>)
     {
         if (value)
-            write_json(field, to, *value);
+            detail::write_json(field, to, *value);
         else
             to += "null";
     }
@@ -164,7 +164,7 @@ void write_json(std::string_view field, std::string& to, const T& value)
             begin_element(to);
             to += json_string({field, key});
             to += ':';
-            write_json(field, to, element);
+            detail::write_json(field, to, element);
         };
         to += '{';
         for_each_element(value, write_element);
@@ -176,7 +176,7 @@ void write_json(std::string_view field, std::string& to, const T& value)
         for (const typename T::value_type& element : value)
         {
             begin_element(to);
-            write_json(field, to, element);
+            detail::write_json(field, to, element);
         }
         to += ']';
     }
@@ -207,7 +207,7 @@ void read_json_elements(std::string_view field, const json_value& from, T& to)
             {
                 if (std::exchange(seen[index], true))
                     refuse({field, element.key}, same_key);
-                read_json(field, element, to.*Member::pointer);
+                detail::read_json(field, element, to.*Member::pointer);
             }
             ++index;
         };
@@ -225,7 +225,7 @@ void read_json_elements(std::string_view field, const json_value& from, T& to)
     for (const json_value& each : from.elements)
     {
         typename T::mapped_type element{};
-        read_json(field, each, element);
+        detail::read_json(field, each, element);
         if (!to.emplace(each.key, std::move(element)).second)
             refuse({field, each.key}, same_key);
     }
@@ -243,7 +243,7 @@ void read_json_elements(std::string_view field, const json_value& from, T& to)
             refuse(field, from,
                    "is not an array of " + std::to_string(to.size()) + " elements in JSON text");
         for (std::size_t i = 0; i != to.size(); ++i)
-            read_json(field, from.elements[i], to[i]);
+            detail::read_json(field, from.elements[i], to[i]);
     }
     else
     {
@@ -251,7 +251,7 @@ void read_json_elements(std::string_view field, const json_value& from, T& to)
         for (const json_value& each : from.elements)
         {
             typename T::value_type element{};
-            read_json(field, each, element);
+            detail::read_json(field, each, element);
             to.push_back(std::move(element));
         }
     }
@@ -280,7 +280,7 @@ void read_json(std::string_view field, const json_value& from, T& to)
     {
         to.reset();
         if (from.kind != json_kind::null)
-            read_json(field, from, to.emplace());
+            detail::read_json(field, from, to.emplace());
     }
     else
         read_json_elements(field, from, to);
@@ -318,13 +318,13 @@ void write_fields(fields& to, const std::string& name, const T& value)
             write_fields(to, name, *value);
     }
     else if constexpr (scalar<T>)
-        to.emplace(name, text_of(value));
+        to.emplace(name, detail::text_of(value));
     else if constexpr (std::same_as<T, std::string>)
         to.emplace(name, value);
     else
     {
         std::string json;
-        write_json(name, json, value);
+        detail::write_json(name, json, value);
         // Also checks the nesting: a value that could not be read again is not written.
         (void)parse_json({name, json});
         to.emplace(name, std::move(json));
@@ -364,7 +364,7 @@ bool read_fields(const fields& from, const std::string& name, T& to)
         else if constexpr (std::same_as<T, std::string>)
             to = text;
         else
-            read_json(name, parse_json({name, text}), to);
+            detail::read_json(name, parse_json({name, text}), to);
         return true;
     }
 }

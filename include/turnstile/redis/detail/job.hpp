@@ -133,7 +133,7 @@ struct job_payload
     {
         expect_storable<T>();
         std::string text;
-        write_json("payload", text, value);
+        detail::write_json("payload", text, value);
         // No worker could read a payload that is nested too deeply.
         (void)parse_json({"payload", text});
         return text;
@@ -142,7 +142,7 @@ struct job_payload
     static T read(const std::string& text)
     {
         T value{};
-        read_json("payload", parse_json({"payload", text}), value);
+        detail::read_json("payload", parse_json({"payload", text}), value);
         return value;
     }
 };
