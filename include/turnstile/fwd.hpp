@@ -24,8 +24,10 @@ namespace turnstile {
  */
 template <class Executor>
 concept fallback_executor =
-    !boost::asio::execution::is_executor<Executor>::value ||
-    boost::asio::can_require_v<Executor, boost::asio::execution::blocking_t::never_t>;
+    boost::asio::can_require_v<Executor, boost::asio::execution::blocking_t::never_t> ||
+    // An executor of the Networking TS, which has no properties.
+    (!boost::asio::execution::is_executor<Executor>::value &&
+     requires(const Executor& executor) { executor.on_work_started(); });
 
 class lock_watch;
 class owner_token;

@@ -44,6 +44,8 @@ static_assert(fallback_executor<asio::thread_pool::executor_type>);
 static_assert(fallback_executor<asio::executor>);
 #endif
 static_assert(!fallback_executor<asio::any_completion_executor>);
+static_assert(!fallback_executor<asio::io_context>);
+static_assert(!fallback_executor<int>);
 
 template <class Object, class Executor>
 using rebound = typename Object::template rebind_executor<Executor>::other;
