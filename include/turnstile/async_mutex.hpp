@@ -202,7 +202,7 @@ public:
      * @par Per-Operation Cancellation, Immediate completion
      * It completes at once, through the associated immediate executor, and cannot be cancelled.
      * @par Complexity
-     * Constant; does not allocate beyond what posting a completion needs.
+     * Constant; allocates only to post a completion, or if the lock is watched.
      */
     template <boost::asio::completion_token_for<void(error_code, std::optional<guard_type>)>
                   CompletionToken = boost::asio::deferred_t>
@@ -296,7 +296,7 @@ public:
      * @par Per-Operation Cancellation, Immediate completion
      * It completes at once, through the associated immediate executor, and cannot be cancelled.
      * @par Complexity
-     * Constant; does not allocate beyond what posting a completion needs.
+     * Constant; allocates only to post a completion, or if the lock is watched.
      */
     template <boost::asio::completion_token_for<void(error_code)> CompletionToken =
                   boost::asio::deferred_t>
@@ -316,7 +316,7 @@ public:
      *
      * @return The guard, or nothing if the lock is held.
      * @par Complexity
-     * Constant; does not allocate.
+     * Constant; allocates only if the lock is watched.
      */
     [[nodiscard]] std::optional<guard_type> try_lock(
         const std::source_location& location = std::source_location::current()) noexcept
@@ -335,7 +335,7 @@ public:
      *         changes then. The expected token is empty if no *token* holds the lock, also while a
      *         guard holds it.
      * @par Complexity
-     * Constant; does not allocate beyond what posting a completion needs.
+     * Constant; allocates only to post a completion, or if the lock is watched.
      */
     void leave(owner_token owner)
     {

@@ -213,7 +213,7 @@ public:
      * @par Per-Operation Cancellation, Immediate completion
      * It completes at once, through the associated immediate executor, and cannot be cancelled.
      * @par Complexity
-     * Constant; does not allocate beyond what posting a completion needs.
+     * Constant; allocates only to post a completion, or if the semaphore is watched.
      */
     template <boost::asio::completion_token_for<void(error_code, std::optional<permit_type>)>
                   CompletionToken = boost::asio::deferred_t>
@@ -401,7 +401,7 @@ public:
      * @return The permit, or nothing if the units were not acquired.
      * @throws system_error with @ref errc::invalid_count or @ref errc::closed.
      * @par Complexity
-     * Constant; does not allocate.
+     * Constant; allocates only if the semaphore is watched.
      */
     [[nodiscard]] std::optional<permit_type> try_acquire(
         std::ptrdiff_t units = 1,
@@ -427,7 +427,8 @@ public:
      *         @ref errc::over_release if there would be more units than the capacity; nothing changes
      *         then.
      * @par Complexity
-     * Linear in the number of waiters that are granted; does not allocate beyond posting them.
+     * Linear in the number of waiters that are granted; allocates only to post them, or if the
+     * semaphore is watched.
      */
     void release(std::ptrdiff_t units = 1) { detail::call_now(release_request(*state_, units)); }
 

@@ -174,8 +174,8 @@ public:
      *         wrongly believes that it holds the lock. The destructor and the assignment accept an
      *         empty guard.
      * @par Complexity
-     * Linear in the number of waiters that are granted, at most one for a mutex. Does not allocate beyond what
-     * posting a completion needs.
+     * Linear in the number of waiters that are granted, at most one for a mutex. Allocates only to post a
+     * completion, or if the lock is watched.
      */
     void unlock()
         requires requires(grant_type& g) { g.unlock_now(); }

@@ -482,7 +482,7 @@ public:
      * to the body.
      * @par Complexity
      * That of @ref basic_async_mutex::async_lock, of the body, and of a release, which is constant. Allocates
-     * the section and the coroutine of the body.
+     * the coroutine of the body, if it is one.
      */
     template <class Body, class CompletionToken = boost::asio::deferred_t>
         requires detail::section_body_for<Body, section> &&
