@@ -40,7 +40,8 @@ namespace turnstile {
  * @endcode
  *
  * When the last participant arrives, its call runs the completion step once. Then all participants
- * continue, and the next round begins.
+ * continue, and the next round begins. An operation that arrives while the completion step runs takes
+ * part in the next round.
  *
  * @par Executors, Lifetime
  * As with @ref basic_async_mutex.

@@ -2,10 +2,11 @@
 // Distributed under the Boost Software License, Version 1.0.
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 
-// Tests barrier on one thread, with both ways to wait.
+// Tests barrier, with both ways to wait. A second thread uses it during a completion step only.
 
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/awaitable.hpp>
+#include <boost/asio/bind_executor.hpp>
 #include <boost/asio/bind_immediate_executor.hpp>
 #include <boost/asio/cancel_after.hpp>
 #include <boost/asio/co_spawn.hpp>
@@ -26,6 +27,7 @@
 #include <support/expect.hpp>
 #include <support/local_gate_scene.hpp>
 #include <support/start.hpp>
+#include <thread>
 #include <turnstile/async_mutex.hpp>
 #include <turnstile/barrier.hpp>
 #include <turnstile/event.hpp>
@@ -332,6 +334,122 @@ BOOST_AUTO_TEST_CASE(the_completion_step_is_destroyed_with_the_barrier)
     }
     BOOST_TEST(*kept == 1);
     BOOST_TEST(kept.use_count() == 1);
+}
+
+namespace {
+
+/// A barrier of two, and what another thread does while the first completion step runs.
+struct busy_step
+{
+    void arrive(arrival& each)
+    {
+        meeting.async_arrive_and_wait(receiver<void>(each, context.get_executor(), true));
+    }
+
+    void run_first_round(std::function<void()> step)
+    {
+        during = std::move(step);
+        arrive(a);
+        arrive(b);
+        drain(context);
+        BOOST_TEST(a.state() == "done");
+        BOOST_TEST(b.state() == "done");
+    }
+
+    asio::io_context context;
+    int steps = 0;
+    std::function<void()> during;
+    barrier meeting{context, 2, [this]
+                    {
+                        if (++steps == 1)
+                            std::thread(during).join();
+                    }};
+    arrival a, b, c, d, e;
+};
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(an_arrival_during_the_completion_step_belongs_to_the_next_round)
+{
+    busy_step s;
+    s.run_first_round([&] { s.arrive(s.c); });
+    BOOST_TEST(s.c.state() == "waiting");
+    BOOST_TEST(s.steps == 1);
+    s.arrive(s.d);
+    drain(s.context);
+    BOOST_TEST(s.c.state() == "done");
+    BOOST_TEST(s.d.state() == "done");
+    BOOST_TEST(s.steps == 2);
+}
+
+BOOST_AUTO_TEST_CASE(arrivals_during_the_completion_step_may_end_the_next_round)
+{
+    busy_step s;
+    s.run_first_round(
+        [&]
+        {
+            s.arrive(s.c);
+            s.arrive(s.d);
+        });
+    BOOST_TEST(s.c.state() == "done");
+    BOOST_TEST(s.d.state() == "done");
+    BOOST_TEST(s.steps == 2);
+    s.arrive(s.e);
+    drain(s.context);
+    BOOST_TEST(s.e.state() == "waiting");
+}
+
+BOOST_AUTO_TEST_CASE(a_participant_that_drops_out_during_the_completion_step_may_end_the_next_round)
+{
+    busy_step s;
+    s.run_first_round(
+        [&]
+        {
+            s.arrive(s.c);
+            s.meeting.arrive_and_drop();
+        });
+    BOOST_TEST(s.c.state() == "done");
+    BOOST_TEST(s.steps == 2);
+}
+
+BOOST_AUTO_TEST_CASE(an_arrival_during_the_completion_step_can_be_withdrawn)
+{
+    busy_step s;
+    s.run_first_round(
+        [&]
+        {
+            s.arrive(s.c);
+            s.c.cancel();
+        });
+    BOOST_TEST(s.c.state() == "aborted");
+    s.arrive(s.d);
+    drain(s.context);
+    BOOST_TEST(s.d.state() == "waiting");
+    s.arrive(s.e);
+    drain(s.context);
+    BOOST_TEST(s.d.state() == "done");
+    BOOST_TEST(s.steps == 2);
+}
+
+BOOST_AUTO_TEST_CASE(
+    a_context_that_ends_during_the_completion_step_undoes_no_arrival_of_the_next_round)
+{
+    busy_step s;
+    auto doomed = std::make_unique<asio::io_context>();
+    s.meeting.async_arrive_and_wait(asio::bind_executor(*doomed, [](const error_code&) {}));
+    s.during = [&]
+    {
+        s.arrive(s.c);
+        doomed.reset();
+    };
+    s.arrive(s.b);
+    drain(s.context);
+    BOOST_TEST(s.b.state() == "done");
+    BOOST_TEST(s.c.state() == "waiting");
+    s.arrive(s.d);
+    drain(s.context);
+    BOOST_TEST(s.c.state() == "done");
+    BOOST_TEST(s.steps == 2);
 }
 
 // --- cancellation -----------------------------------------------------------------------------

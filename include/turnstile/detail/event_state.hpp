@@ -184,7 +184,7 @@ public:
     {
         const std::uint64_t word = queue::lock_queue();
         const bool nobody = participants_ == 0;
-        if (!nobody && arrived_ + 1 == participants_)
+        if (!nobody && is_last_missing())
             return end_round(word);
         queue::unlock_queue(word);
         if (nobody)
@@ -201,7 +201,7 @@ public:
             queue::unlock_queue(word);
             return true;
         }
-        if (arrived_ + 1 == participants_)
+        if (is_last_missing())
         {
             queue::grant_at_once(w);
             return end_round(word);
@@ -223,32 +223,41 @@ public:
             return false;
         }
         --participants_;
-        if (arrived_ == participants_)
+        if (!step_runs_ && arrived_ == participants_)
             return end_round(word);
         queue::unlock_queue(word);
         return true;
     }
 
 private:
-    /// Runs the completion step without the queue lock, then completes all waiters. All
-    /// participants have arrived, so only withdrawals could interfere; pinning prevents them.
-    /// Returns true.
+    /// Whether one more arrival ends the round. While a completion step runs, arrivals only wait.
+    [[nodiscard]] bool is_last_missing() const noexcept
+    {
+        return !step_runs_ && arrived_ + 1 == participants_;
+    }
+
+    /// Runs the completion step without the queue lock, then completes the waiters. They are
+    /// pinned before, so that none is withdrawn meanwhile. Returns true.
     bool end_round(std::uint64_t word) noexcept
     {
-        for (waiter* w = parked_.front(); w != nullptr; w = w->next)
+        step_runs_ = true;
+        // Operations that arrive during the step belong to the next round. They may end it, too.
+        do
         {
-            w->stage = waiter_stage::pinned;
-            w->result = outcome::granted;
-        }
-        queue::unlock_queue(word);
-        if (completion_)
-            completion_();
-        word = queue::lock_queue();
-        arrived_ = 0;
+            arrived_ = 0;
+            for (waiter* w = parked_.front(); w != nullptr; w = w->next)
+            {
+                w->stage = waiter_stage::pinned;
+                w->result = outcome::granted;
+            }
+            queue::unlock_queue(word);
+            if (completion_)
+                completion_();
+            word = queue::lock_queue();
+        } while (arrived_ != 0 && arrived_ >= participants_);
+        step_runs_ = false;
         waiter_list ready;
-        round_ended_ = true;
         word = queue::settle(word, ready);
-        round_ended_ = false;
         queue::unlock_queue(word);
         post_all(ready);
         return true;
@@ -263,22 +272,22 @@ private:
     /// Undoes the arrivals of a context that shuts down.
     void evict_waiters(context_link& link, waiter_list& evicted, watch_log& log) noexcept override
     {
-        const waiter* before = evicted.back();
+        for (const waiter* w = parked_.front(); w != nullptr; w = w->next)
+            if (w->link == &link && w->stage == waiter_stage::parked)
+                --arrived_;
         queue::evict_waiters(link, evicted, log);
-        for (const waiter* w = before != nullptr ? before->next : evicted.front(); w != nullptr;
-             w = w->next)
-            --arrived_;
     }
 
-    bool admit(std::uint64_t& /*word*/, attempt_base& /*attempt*/) noexcept final
+    /// Called for waiters only. Those of an ended round are pinned.
+    bool admit(std::uint64_t& /*word*/, attempt_base& attempt) noexcept final
     {
-        return round_ended_;
+        return !step_runs_ && static_cast<const waiter&>(attempt).stage == waiter_stage::pinned;
     }
 
     std::uint64_t participants_;
+    /// Arrivals in the current round; while a completion step runs, in the next one.
     std::uint64_t arrived_ = 0;
-    /// Set only while the waiters of a round are granted.
-    bool round_ended_ = false;
+    bool step_runs_ = false;
     std::function<void()> completion_;
 };
 
