@@ -239,7 +239,7 @@ public:
     auto async_arrive_and_wait(CompletionToken&& token = {}, const std::source_location& location =
                                                                  std::source_location::current())
     {
-        return detail::start_request(detail::latch_arrival_request<state_type>(*state_, location),
+        return detail::start_request(detail::arrival_request<state_type>(*state_, location),
                                      std::forward<CompletionToken>(token));
     }
 

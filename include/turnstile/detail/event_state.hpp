@@ -342,17 +342,8 @@ public:
     {
         return base::state_->arrive_or_park(w, context);
     }
-};
 
-/// The same for a latch, whose error has a text.
-template <class State>
-class latch_arrival_request : public arrival_request<State>
-{
-    using base = arrival_request<State>;
-
-public:
-    using base::base;
-
+    /// A barrier never yields over_release.
     [[noreturn]] static void throw_error(const error_code& error, const attempt_base& attempt)
     {
         if (error == errc::over_release)
