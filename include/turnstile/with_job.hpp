@@ -5,7 +5,6 @@
 #ifndef TURNSTILE_WITH_JOB_HPP
 #define TURNSTILE_WITH_JOB_HPP
 
-#include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/async_result.hpp>
 #include <boost/asio/awaitable.hpp>
@@ -25,27 +24,12 @@ namespace turnstile {
 
 namespace detail {
 
-/// The executor of the coroutine that runs a body.
-template <class Traits>
-struct body_executor
-{
-    using type = boost::asio::any_io_executor;
-};
-
-template <class Traits>
-    requires Traits::is_awaitable
-struct body_executor<Traits>
-{
-    using type = typename Traits::executor_type;
-};
-
 /// Runs a body, and ends the attempt: finished if the body returned, failed if it threw. A
 /// cancelled body that threw ends it in neither way, so the job returns to the queue.
 template <class Body, class Job>
 class job_body
 {
     using traits = section_traits<Body, Job>;
-    using executor_type = typename body_executor<traits>::type;
 
 public:
     explicit job_body(Body body)
@@ -53,7 +37,7 @@ public:
     {
     }
 
-    boost::asio::awaitable<void, executor_type> operator()(Job& job)
+    boost::asio::awaitable<void, typename traits::executor_type> operator()(Job& job)
     {
         namespace asio = boost::asio;
         std::exception_ptr failure;

@@ -5,6 +5,7 @@
 #ifndef TURNSTILE_DETAIL_SECTION_HPP
 #define TURNSTILE_DETAIL_SECTION_HPP
 
+#include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/associated_allocator.hpp>
 #include <boost/asio/associated_cancellation_slot.hpp>
@@ -40,11 +41,13 @@
 
 namespace turnstile::detail {
 
+/// The result of a body, and the executor of the coroutine that runs it.
 template <class T>
 struct awaitable_traits
 {
     static constexpr bool is_awaitable = false;
     using value_type = T;
+    using executor_type = boost::asio::any_io_executor;
 };
 
 template <class T, class Executor>
