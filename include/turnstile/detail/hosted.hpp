@@ -62,6 +62,15 @@ private:
     kept_executor<Executor> executor_;
 };
 
+/// The same for a grant, whose state is null if it is empty.
+template <class State>
+[[nodiscard]] auto executor_or_system(State* state)
+{
+    using found_type = decltype(state->executor_or_system());
+    return state != nullptr ? state->executor_or_system()
+                            : found_type(boost::asio::system_executor());
+}
+
 /// Access to the state of a public object, for other parts of the library.
 struct state_access
 {

@@ -6,11 +6,11 @@
 #define TURNSTILE_DETAIL_MUTEX_REQUESTS_HPP
 
 #include <boost/asio/cancellation_signal.hpp>
-#include <boost/asio/system_executor.hpp>
 #include <boost/config.hpp>
 #include <cstdint>
 #include <source_location>
 #include <turnstile/detail/call_request.hpp>
+#include <turnstile/detail/hosted.hpp>
 #include <turnstile/detail/state_request.hpp>
 #include <turnstile/detail/wait_operation.hpp>
 #include <turnstile/error.hpp>
@@ -89,12 +89,7 @@ public:
         return grant_;
     }
 
-    [[nodiscard]] auto get_executor() const
-    {
-        using found_type = decltype(state_->executor_or_system());
-        return state_ != nullptr ? state_->executor_or_system()
-                                 : found_type(boost::asio::system_executor());
-    }
+    [[nodiscard]] auto get_executor() const { return detail::executor_or_system(state_); }
 
     template <class CompletionToken>
     static auto async_unlock(local_grant& grant, CompletionToken&& token)

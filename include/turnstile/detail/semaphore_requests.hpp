@@ -6,13 +6,13 @@
 #define TURNSTILE_DETAIL_SEMAPHORE_REQUESTS_HPP
 
 #include <boost/asio/cancellation_signal.hpp>
-#include <boost/asio/system_executor.hpp>
 #include <boost/throw_exception.hpp>
 #include <cstddef>
 #include <cstdint>
 #include <source_location>
 #include <string>
 #include <turnstile/detail/call_request.hpp>
+#include <turnstile/detail/hosted.hpp>
 #include <turnstile/detail/state_request.hpp>
 #include <turnstile/detail/wait_operation.hpp>
 #include <turnstile/error.hpp>
@@ -105,12 +105,7 @@ public:
     /// Only local permits have this function, which permit::release() requires.
     void release_now() noexcept { release(); }
 
-    [[nodiscard]] auto get_executor() const
-    {
-        using found_type = decltype(state_->executor_or_system());
-        return state_ != nullptr ? state_->executor_or_system()
-                                 : found_type(boost::asio::system_executor());
-    }
+    [[nodiscard]] auto get_executor() const { return detail::executor_or_system(state_); }
 
     template <class CompletionToken>
     static auto async_release(local_permit_grant& grant, CompletionToken&& token)
