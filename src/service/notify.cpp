@@ -218,6 +218,8 @@ awaitable<bool> post(Stream& stream, const std::string& text)
     {
         http::response_parser<http::empty_body> parser;
         parser.header_limit(longest_head);
+        // The body is not read. Otherwise, the parser would refuse one of more than 8 MiB.
+        parser.skip(true);
         auto [unread, size] = co_await http::async_read_header(stream, buffer, parser, as_result);
         const unsigned kind = parser.get().result_int() / 100;
         if (unread || kind != 1)

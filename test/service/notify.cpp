@@ -405,6 +405,22 @@ BOOST_AUTO_TEST_CASE(receiver_may_answer_with_a_long_head)
     BOOST_TEST(server.post("/semaphore/renew", permit).status == 200);
 }
 
+BOOST_AUTO_TEST_CASE(receiver_may_answer_with_a_long_body)
+{
+    const receiver to;
+    const calling_server server(to, {"--notify-attempts", "1", "--max-notifications", "1"});
+    server.create_empty();
+    server.up();
+    BOOST_TEST(server.notify(to.url(), R"(,"lease":600)").status == 202);
+    // The head ends here, so the receiver sends the beginning of a body and closes the connection.
+    const call got = to.take("200 OK", "Content-Length: 9000000\r\n\r\n");
+    // The next call-back is accepted when this one has ended.
+    while (server.notify(to.url()).status != 202)
+        std::this_thread::yield();
+    const std::string permit = R"({"name":"a","permit":")" + member(got.body, "permit") + "\"}";
+    BOOST_TEST(server.post("/semaphore/renew", permit).status == 200);
+}
+
 BOOST_AUTO_TEST_CASE(no_receiver_is_called_after_the_end_of_the_lease)
 {
     const receiver to;
