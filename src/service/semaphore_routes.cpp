@@ -26,6 +26,8 @@ constexpr std::size_t longest_detail = 100;
 /// The lease of units that a call-back only announces. If the server is killed before it releases them, they return.
 constexpr std::chrono::seconds announcing_lease{10};
 
+constexpr const char* too_many_waits = "too many clients with this address are waiting";
+
 }  // namespace
 
 awaitable<response> service::create(const request& message, const std::string&)
@@ -137,6 +139,8 @@ awaitable<response> service::notify(const request& message, const std::string&)
         refuse(503, "server is shutting down");
     if (call_backs_ == settings_.notify.most)
         refuse(503, "too many call-backs");
+    if (!add_waiter(wanted.client))
+        co_return plain(429, too_many_waits);
     const std::string id = new_id();
     ++call_backs_;
     boost::asio::co_spawn(context_.get_executor(), call_back(id, *target, name, wanted),
@@ -157,6 +161,7 @@ awaitable<void> service::call_back(std::string id, notify_target target, std::st
     grant granted = co_await store_->try_down(name, wanted);
     if (granted.what == outcome::busy)
         granted = co_await store_->down(name, wanted);
+    remove_waiter(wanted.client);
     std::string_view event = "refused";
     if (granted.what == outcome::done)
         event = announces ? "open" : "granted";
@@ -188,15 +193,29 @@ awaitable<void> service::call_back(std::string id, notify_target target, std::st
         granted.undo();
 }
 
-awaitable<response> service::down_later(std::string name, down_request wanted)
+/// Counts a wait of a client. Returns whether it may wait.
+bool service::add_waiter(const std::string& client)
 {
-    const auto count = waiters_of_.try_emplace(wanted.client, 0).first;
-    if (count->second >= settings_.max_waiters_per_client)
-        co_return plain(429, "too many clients with this address are waiting");
-    ++count->second;
-    grant granted = co_await store_->down(name, wanted);
+    std::size_t& count = waiters_of_[client];
+    if (count >= settings_.max_waiters_per_client)
+        return false;
+    ++count;
+    return true;
+}
+
+void service::remove_waiter(const std::string& client)
+{
+    const auto count = waiters_of_.find(client);
     if (--count->second == 0)
         waiters_of_.erase(count);
+}
+
+awaitable<response> service::down_later(std::string name, down_request wanted)
+{
+    if (!add_waiter(wanted.client))
+        co_return plain(429, too_many_waits);
+    grant granted = co_await store_->down(name, wanted);
+    remove_waiter(wanted.client);
     response answer = to_response(std::move(granted), name, store_->largest());
     answer.checks_client = true;
     co_return answer;

@@ -111,6 +111,8 @@ private:
     awaitable<response> down_later(std::string name, down_request wanted);
     awaitable<void> call_back(std::string id, notify_target target, std::string name,
                               down_request wanted);
+    bool add_waiter(const std::string& client);
+    void remove_waiter(const std::string& client);
     [[nodiscard]] const route& find_route(const request& message, std::string& name) const;
     void check_role(const request& message, role needed) const;
     [[nodiscard]] role role_of(const request& message) const;

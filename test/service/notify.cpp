@@ -727,6 +727,31 @@ BOOST_AUTO_TEST_CASE(number_of_call_backs_is_bounded)
         std::this_thread::yield();
 }
 
+BOOST_AUTO_TEST_CASE(call_backs_count_as_waits_of_their_client)
+{
+    const redis_server redis;
+    for (std::vector<std::string> arguments : backends(redis))
+    {
+        const receiver to;
+        arguments.insert(arguments.end(), {"--max-waiters-per-client", "1"});
+        const calling_server server(to, arguments);
+        // A refused call-back does not count.
+        BOOST_TEST(server.notify(to.url()).status == 404);
+        server.create_empty();
+        for (int i = 0; i < 2; ++i)
+        {
+            BOOST_TEST(server.notify(to.url()).status == 202);
+            BOOST_TEST_REQUIRE(server.notify(to.url()).status == 429);
+            server.await_waiters(1);
+            BOOST_TEST(server.post("/semaphore/down", R"({"name":"a","wait":600})").status == 429);
+            server.up();
+            // A call-back that has received its units waits no longer: see the next round.
+            BOOST_TEST(member(to.take("200 OK").body, "event") == "open");
+            BOOST_TEST(server.post("/semaphore/down", R"({"name":"a","wait":600})").status == 200);
+        }
+    }
+}
+
 BOOST_AUTO_TEST_CASE(stopping_server_does_not_wait_for_receivers)
 {
     const receiver to;
