@@ -318,6 +318,13 @@ function new_row(name) {
   };
 }
 
+// Removes a part of a row. If it has the focus, the row's name receives it, so that the keys of the row go on working.
+function remove_part(part) {
+  const row = part.contains(document.activeElement) && part.closest('.row');
+  part.remove();
+  if (row) row.querySelector('.name').focus();
+}
+
 function show_count(element, count, one, many) {
   set_text(element.querySelector('b'), number(count));
   set_text(element.querySelector('span'), count === 1 ? one : many);
@@ -448,7 +455,7 @@ async function down_with(name, n, wait, lease) {
   show_own();
   const text = await change(name, 'POST', 'semaphore/down', body, mine.abort.signal);
   pending.delete(mine);
-  mine.item.remove();
+  remove_part(mine.item);
   if (text === null) return;
   say('granted', false, name);
   if (lease > 0) keep_permit(name, n, lease, JSON.parse(text));
@@ -497,7 +504,7 @@ function keep_permit(name, n, lease, granted) {
 }
 
 function forget(permit) {
-  kept.get(permit)?.item.remove();
+  if (kept.has(permit)) remove_part(kept.get(permit).item);
   kept.delete(permit);
 }
 
@@ -585,7 +592,7 @@ function show_participants() {
   const tokens = new Set(data.holding.map((permit) => permit.token));
   for (const [held, item] of items) {
     if (tokens.has(held)) continue;
-    item.remove();
+    remove_part(item);
     items.delete(held);
   }
   for (const permit of data.holding) {
@@ -691,7 +698,9 @@ function tick() {
   if (!document.body.classList.contains('lost')) return;
   const rest = Math.max(0, Math.ceil((retry_at - performance.now()) / 1000));
   const state = fresh_at ? ` This is the state of ${fresh_at.toLocaleTimeString()}.` : '';
-  set_text($('lost-text'), `${reconnect_reason}${state} ${retry_at ? `Next attempt in ${rest} s.` : 'Connecting…'}`);
+  // A screen reader reads the reason, which is an alert, again when it changes.
+  set_text($('lost-text'), reconnect_reason + state);
+  set_text($('lost-retry'), retry_at ? `Next attempt in ${rest} s.` : 'Connecting…');
   if (retry_at && performance.now() >= retry_at && !$('token-dialog').open) connect();
 }
 
