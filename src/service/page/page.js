@@ -129,6 +129,7 @@ function show_connection(state) {
 async function connect() {
   if (stream) stream.abort();
   const mine = (stream = new AbortController());
+  $('metrics').hidden = token !== ''; // A link cannot send a token.
   retry_at = 0;
   last_byte = performance.now();
   let reason = 'The server has closed the connection.';

@@ -471,6 +471,8 @@ const tests = {
     await page.getByRole('button', {name: 'Connect'}).click();
     await live(page);
     await page.locator('#token').waitFor({state: 'hidden'});
+    // A link cannot send a token.
+    assert.equal(await page.getByRole('link', {name: 'Metrics'}).isVisible(), false);
     await server.end();
   },
 
