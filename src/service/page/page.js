@@ -334,11 +334,6 @@ function show_count(element, count, one, many) {
 
 function update_row(row, state) {
   if (row.shown === state) return;
-  if (row.shown && row.shown.value !== state.value) {
-    row.value.parentElement.classList.remove('flash');
-    void row.value.offsetWidth; // Starts the animation again.
-    row.value.parentElement.classList.add('flash');
-  }
   row.shown = state;
   set_text(row.value, number(state.value));
   row.item.classList.toggle('zero', state.value === 0);
