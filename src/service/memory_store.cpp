@@ -299,7 +299,7 @@ void memory_store::restore(const stored_state& stored)
     add_semaphore(stored.name, stored.value.value_or(0));
     if (stored.permit.empty())
         return;
-    // The lease continued while no server ran. If the clock was set back, the lease does not get longer.
+    // The lease continued while no server ran. If the clock was set back, at most one more lease is left.
     const auto rest = std::min<std::chrono::system_clock::duration>(
         stored.until - std::chrono::system_clock::now(), stored.lease);
     add_permit(std::string(stored.permit), find(stored.name), stored.units, stored.lease,
