@@ -26,6 +26,8 @@
 #include <string_view>
 #include <sys/resource.h>
 #include <system_error>
+#include <utility>
+#include <vector>
 
 namespace {
 
@@ -176,9 +178,26 @@ std::optional<int> read_settings(int argc, char** argv, server_settings& connect
         ->check(CLI::IsMember(levels));
     option("--log-format", "TURNSTILE_LOG_FORMAT", format, "Format of the lines of the log")
         ->check(CLI::IsMember(formats));
+    const auto is_argument = [&](const std::string& name)
+    {
+        return std::any_of(argv, argv + argc, [&](std::string_view argument)
+                           { return argument == name || argument.starts_with(name + '='); });
+    };
+    // CLI11 takes them in reverse order.
+    std::vector<std::string> arguments;
+    for (int i = argc - 1; i > 0; --i)
+        arguments.emplace_back(argv[i]);
+    // Since version 2.4, CLI11 ignores a variable whose value is wrong, so variables become arguments.
+    for (const CLI::Option* each : app.get_options())
+    {
+        // NOLINTNEXTLINE(concurrency-mt-unsafe): there are no other threads.
+        const char* const value = std::getenv(each->get_envname().c_str());
+        if (value != nullptr && *value != '\0' && !is_argument(each->get_name()))
+            arguments.push_back(each->get_name() + '=' + value);
+    }
     try
     {
-        app.parse(argc, argv);
+        app.parse(std::move(arguments));
     }
     catch (const CLI::ParseError& error)
     {
@@ -187,10 +206,7 @@ std::optional<int> read_settings(int argc, char** argv, server_settings& connect
         for (const CLI::Option* each : app.get_options())
         {
             const std::string name = each->get_name();
-            const auto is_this = [&](std::string_view argument)
-            { return argument == name || argument.starts_with(name + '='); };
-            if (std::string_view(error.what()).starts_with(name + ": ") &&
-                std::none_of(argv, argv + argc, is_this))
+            if (std::string_view(error.what()).starts_with(name + ": ") && !is_argument(name))
                 std::cerr << "This is the value of the variable " << each->get_envname() << ".\n";
         }
         return status;
