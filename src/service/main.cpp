@@ -26,6 +26,7 @@
 #include <string_view>
 #include <sys/resource.h>
 #include <system_error>
+#include <unistd.h>
 #include <utility>
 #include <vector>
 
@@ -229,6 +230,20 @@ std::optional<int> read_settings(int argc, char** argv, server_settings& connect
     return std::nullopt;
 }
 
+/// Makes the next signal kill the process. In the first process of a container, the system ignores signals with the
+/// default action, so the process exits there.
+void kill_by_next(int number)
+{
+    struct sigaction action{};
+    action.sa_handler = [](int received)
+    {
+        ::raise(received);
+        ::_exit(128 + received);
+    };
+    action.sa_flags = static_cast<int>(SA_RESETHAND | SA_NODEFER);
+    ::sigaction(number, &action, nullptr);
+}
+
 int run(int argc, char** argv)
 {
     server_settings connections;
@@ -258,6 +273,8 @@ int run(int argc, char** argv)
             log(log_level::info, "stopping");
             // The next signal kills the process. But a terminal may send SIGHUP twice when it closes.
             signals.clear();
+            kill_by_next(SIGINT);
+            kill_by_next(SIGTERM);
             std::signal(SIGHUP, SIG_IGN);
             answers.close();
             listener.close();

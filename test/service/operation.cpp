@@ -20,11 +20,13 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <regex>
+#include <sched.h>
 #include <string>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <thread>
 #include <tuple>
 #include <unistd.h>
@@ -82,6 +84,17 @@ void signal_and_wait(server_process& server, int signal)
     BOOST_TEST(idle.receive().status == 200);
     server.signal(signal);
     BOOST_TEST(idle.ends());
+}
+
+/// The exit status of a server that receives a signal twice while it waits for a client.
+int status_after_two_signals(int signal)
+{
+    server_process server({"--request-timeout", "600"});
+    http_client slow(server.address());
+    slow.send(request_text("POST", "/semaphore", R"({"name":"a","value":1})").substr(0, 9));
+    signal_and_wait(server, signal);
+    server.signal(signal);
+    return server.exit_status();
 }
 
 }  // namespace
@@ -201,12 +214,29 @@ BOOST_AUTO_TEST_CASE(a_stopping_server_answers_its_waiters)
 
 BOOST_AUTO_TEST_CASE(a_second_signal_kills_a_server_that_waits_for_a_client)
 {
-    server_process server({"--request-timeout", "600"});
-    http_client slow(server.address());
-    slow.send(request_text("POST", "/semaphore", R"({"name":"a","value":1})").substr(0, 9));
-    signal_and_wait(server, SIGTERM);
-    server.signal(SIGTERM);
-    BOOST_TEST(server.exit_status() == -1);
+    for (const int signal : {SIGTERM, SIGINT})
+        BOOST_TEST(status_after_two_signals(signal) == -1);
+}
+
+// The system ignores a signal to the first process of a container if its action is the default.
+BOOST_AUTO_TEST_CASE(a_second_signal_ends_a_server_that_is_the_first_process_of_a_container)
+{
+    for (const int signal : {SIGTERM, SIGINT})
+    {
+        const pid_t child = ::fork();
+        if (child == 0)
+        {
+            // The next child becomes the first process of a new namespace.
+            const bool possible = ::unshare(CLONE_NEWUSER | CLONE_NEWPID) == 0;
+            ::_exit(possible ? status_after_two_signals(signal) : 77);
+        }
+        int status = 0;
+        ::waitpid(child, &status, 0);
+        if (WEXITSTATUS(status) == 77)
+            BOOST_TEST_MESSAGE("not tested: this system permits no namespaces");
+        else
+            BOOST_TEST(WEXITSTATUS(status) == 128 + signal);
+    }
 }
 
 // A terminal may send it twice when it closes.
