@@ -488,6 +488,16 @@ BOOST_AUTO_TEST_CASE(a_repeated_release_after_more_than_an_hour_is_recognized)
     }
 }
 
+// The command was sent over a former connection, and the server reads it after the next one.
+BOOST_AUTO_TEST_CASE(late_resync_does_not_return_a_lock_to_an_older_connection)
+{
+    acquire("a#8.1");
+    const std::int64_t its = fence();
+    BOOST_TEST(resync("a#8.1", "a#10.1", its)[0] == "own");
+    BOOST_TEST(resync("a#8.1", "a#9.1", its)[0] == "lost");
+    BOOST_TEST(renew("a#10.1", its)[0] == "own");
+}
+
 BOOST_AUTO_TEST_CASE(resync_finds_a_holder_that_a_replica_knows_by_an_older_connection)
 {
     acquire("a#1.1");

@@ -45,7 +45,9 @@ return each(function(key, i)
   else
     -- A replica that has taken over may know the holder by an older id than the client lists.
     local renamed = string.gsub(s.holder, '#%d+', string.match(id, '#%d+'))
-    if s.fence == fence and (renamed == id or renamed == '?' .. id) then s.holder = renamed end
+    local known = s.fence == fence and (renamed == id or renamed == '?' .. id)
+    -- A late copy of this command names an older connection than the holder's present one.
+    if known and string.match(s.holder, '#(%d+)') - string.match(id, '#(%d+)') < 0 then s.holder = renamed end
     -- The server forgot the grant, and has not granted the lock since: the holder reclaims it. If a clock that was set
     -- back led to another grant with a lower token, revoke() informs that holder. A late copy of this command does not
     -- reclaim a lock that the holder has released since.
