@@ -93,7 +93,7 @@ BOOST_AUTO_TEST_CASE(a_lost_lock_is_reported_to_its_holder)
 // Holders need not lose their locks when the server restarts with an empty memory.
 BOOST_AUTO_TEST_CASE(a_holder_reclaims_a_lock_that_was_not_granted_since)
 {
-    const script_patch patch{"resync", "if s.fence - fence < 0 or", "if false and"};
+    const script_patch patch{"resync", "if (s.fence - fence < 0 or", "if (false and"};
     for (const bool without : {false, true})
     {
         script_scene scene(without ? std::vector{patch} : std::vector<script_patch>());

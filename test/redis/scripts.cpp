@@ -161,7 +161,11 @@ BOOST_AUTO_TEST_CASE(release_by_a_cohort_puts_the_next_grant_above_its_fences)
 BOOST_AUTO_TEST_CASE(release_without_a_grant)
 {
     BOOST_TEST(release("a#1.1", start)[0] == "unknown");
-    BOOST_TEST(store.key_count() == 0U);
+    // Only the end of the grant is remembered, as long as an unused lock.
+    TEST_WORDS(members("lock{done}"), "ended");
+    BOOST_TEST(store.key_count() == 2U);
+    for (const char* const key : {"lock", "lock{done}"})
+        BOOST_TEST(store.run(words{"PTTL", key}).number > 0);
     acquire("a#1.1");
     BOOST_TEST(release("a#1.1", fence() + 1)[0] == "unknown");
     BOOST_TEST(release("b#1.1", fence() - 1)[0] == "unknown");
@@ -407,6 +411,45 @@ BOOST_AUTO_TEST_CASE(late_resync_does_not_reclaim_a_released_lock)
     release("a#1.1", its, "slot");
     BOOST_TEST(resync("a#1.1", "a#2.1", its)[0] == "lost");
     BOOST_TEST(acquire("b#1.1")[0] == "own");
+}
+
+// The server has forgotten the grant before its release.
+BOOST_AUTO_TEST_CASE(late_resync_does_not_reclaim_a_forgotten_lock_after_its_release)
+{
+    for (const bool has_grace : {false, true})
+        for (const std::string slot : {"", "slot"})
+        {
+            store.clear();
+            end_grace();
+            pass(1s);
+            acquire("a#1.1");
+            const std::int64_t its = fence();
+            store.clear();
+            pass(1s);
+            if (has_grace)
+                begin_grace(20s);
+            BOOST_TEST(release("a#1.1", its, slot)[0] == "unknown");
+            // The server still does not know whether the release repeats one that it has forgotten.
+            BOOST_TEST(release("a#1.1", its, slot)[0] == "unknown");
+            BOOST_TEST(resync("a#1.1", "a#2.1", its)[0] == "unknown");
+            pass(20s);
+            BOOST_TEST(acquire("b#1.1")[0] == "own");
+        }
+}
+
+// A replica that has taken over knows an earlier holder, and the clock is behind the grant.
+BOOST_AUTO_TEST_CASE(late_resync_does_not_take_a_lock_from_an_outdated_holder_after_a_release)
+{
+    acquire("b#1.1");
+    const auto replica = store;
+    release("b#1.1", fence());
+    pass(1s);
+    acquire("a#1.1");
+    const std::int64_t its = fence();
+    store = replica;
+    BOOST_TEST(release("a#1.1", its)[0] == "unknown");
+    BOOST_TEST(resync("a#1.1", "a#2.1", its)[0] == "unknown");
+    BOOST_TEST(owner() == "b#1.1");
 }
 
 // The server does not remember a release after a failure.

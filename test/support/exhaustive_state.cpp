@@ -370,7 +370,11 @@ void draw(portrait& into, const redis_store& store, const lock_keys& keys,
             if (fences.contains(static_cast<std::int64_t>(fence)))
             {
                 into.add(kind::stamp, static_cast<std::int64_t>(fence));
-                into.slot(parse_waiter_id(slot).value());
+                // The end of a grant that the server had forgotten has no slot.
+                const auto id = parse_waiter_id(slot);
+                into.plain(id.has_value());
+                if (id)
+                    into.slot(*id);
             }
 }
 

@@ -69,7 +69,7 @@ inline patches later_grants()
 {
     return {
         {"resync",
-         "if s.fence - fence < 0 or s.fence == fence and (s.holder == '' or s.holder == '?') and\n"
+         "if (s.fence - fence < 0 or s.fence == fence and (s.holder == '' or s.holder == '?')) and\n"
          "      not redis.call('ZRANGEBYSCORE', s.done, fence, fence, 'LIMIT', 0, 1)[1] then",
          "if not (s.holder == id and s.fence == fence) then"}};
 }

@@ -331,10 +331,16 @@ local function end_grant(s, id, fence, slot, last)
 end
 
 -- Ends a grant whose lease has expired, after a release that came too late for its own grant. If nobody was granted the
--- lock since, the token rises: a late resync then finds a higher fence than its own.
+-- lock since, the token rises: a late resync then finds a higher fence than its own. If the server has forgotten the
+-- grant, it remembers that the grant has ended, but under no slot: a repeated release is still answered unknown.
 local function end_expired(s, fence)
   expire_grant(s)
-  if s.holder == '' and s.fence == fence then s.fence = format('%d', fence + 1) end
+  if s.fence - fence < 0 then
+    redis.call('ZADD', s.done, fence, 'ended')
+    note_key(s, s.done)
+  elseif s.holder == '' and s.fence == fence then
+    s.fence = format('%d', fence + 1)
+  end
 end
 
 -- Executes a transaction while the lock is free. The plan is a list of texts, from the element `at` on, see

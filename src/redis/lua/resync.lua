@@ -51,7 +51,7 @@ return each(function(key, i)
     -- The server forgot the grant, and has not granted the lock since: the holder reclaims it. If a clock that was set
     -- back led to another grant with a lower token, revoke() informs that holder. A late copy of this command does not
     -- reclaim a lock that the holder has released since.
-    if s.fence - fence < 0 or s.fence == fence and (s.holder == '' or s.holder == '?') and
+    if (s.fence - fence < 0 or s.fence == fence and (s.holder == '' or s.holder == '?')) and
       not redis.call('ZRANGEBYSCORE', s.done, fence, fence, 'LIMIT', 0, 1)[1] then
       revoke(s)
       s.holder, s.fence, s.reclaimed, reclaims = id, fence, true, true
