@@ -270,6 +270,29 @@ BOOST_AUTO_TEST_CASE(late_resync_does_not_reclaim_released_units)
     }
 }
 
+// The server has forgotten the grant before the release.
+BOOST_AUTO_TEST_CASE(late_resync_does_not_reclaim_forgotten_units_after_their_release)
+{
+    for (const bool has_grace : {false, true})
+        for (const std::string slot : {"", "slot"})
+        {
+            store.clear();
+            end_grace();
+            pass(1ms);
+            const std::int64_t fence = fence_of(acquire("a#1.1", 2));
+            store.clear();
+            pass(1s);
+            if (has_grace)
+                begin_grace(20s);
+            BOOST_TEST(release("a#1.1", fence, slot)[0] == "unknown");
+            BOOST_TEST(all_end());
+            // The server still does not know whether the release repeats one that it has forgotten.
+            BOOST_TEST(release("a#1.1", fence, slot)[0] == "unknown");
+            BOOST_TEST(resync("a#1.1", "a#2.1", fence, 2)[0] == "unknown");
+            BOOST_TEST(value() == 3);
+        }
+}
+
 BOOST_AUTO_TEST_CASE(late_resync_does_not_make_a_second_holder)
 {
     const std::int64_t fence = fence_of(acquire("a#1.1", 2));
@@ -289,6 +312,8 @@ BOOST_AUTO_TEST_CASE(a_lost_permit_cannot_be_reclaimed)
     acquire("b#1.1", 1);
     BOOST_TEST(resync("a#1.1", "a#2.1", fence, 2)[0] == "lost");
     BOOST_TEST(held() == 1);
+    BOOST_TEST(release("a#2.1", fence, "slot")[0] == "lost");
+    BOOST_TEST(!store.exists("pool{done}"));
 }
 
 BOOST_AUTO_TEST_CASE(keys_that_were_deleted_one_by_one)

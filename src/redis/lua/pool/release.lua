@@ -61,10 +61,16 @@ for id in string.gmatch(ARGV[2], '[^,]+') do
     result = 'released'
   end
 end
+local outcome = not result and outcome_of_grant(s, fence, slot)
+if outcome == 'unknown' then
+  -- A late resync must not reclaim the units. Without a state, save() writes nothing.
+  redis.call('ZADD', s.done, text(fence), 'ended ' .. text(fence))
+  extend_ttl(s.done, memory / 1000)
+end
 expire_grants(s)
 mark_responsive(s, string.match(ARGV[2], '[^,]*$'))
 if s.head then grant_next(s) end
 save(s, lease, ARGV[7])
 if result then return answer(s, result) end
 -- A pool of a directory that is younger than the grant is another one, with the name of a former one.
-return ARGV[9] == '-1' and s.born > fence and 'missing' or answer(s, outcome_of_grant(s, fence, slot))
+return ARGV[9] == '-1' and s.born > fence and 'missing' or answer(s, outcome)
