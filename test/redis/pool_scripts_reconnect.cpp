@@ -164,6 +164,72 @@ BOOST_AUTO_TEST_CASE(holders_reclaim_their_units_after_the_server_forgot)
     BOOST_TEST(fence_of(acquire("c#1.1", 1)) > second);
 }
 
+// A replica that takes over has missed the grants, but knows the pool.
+BOOST_AUTO_TEST_CASE(holders_reclaim_their_units_from_an_outdated_pool_in_any_order)
+{
+    for (const std::int64_t size : {std::int64_t(3), shared_mutex_scene::special + 100})
+    {
+        store.clear();
+        capacity = size;
+        acquire("c#1.1", 1);
+        const auto replica = store;
+        pass(1ms);
+        const std::int64_t first = fence_of(acquire("a#1.1", 1));
+        const std::int64_t second = fence_of(acquire("b#1.1", 1));
+        store = replica;
+        pass(1s);
+        BOOST_TEST(resync("b#1.1", "b#2.1", second, 1)[0] == "own");
+        BOOST_TEST(resync("a#1.1", "a#2.1", first, 1)[0] == "own");
+        BOOST_TEST(held() == 3);
+    }
+}
+
+// The grants end without a slot, so the memory of releases does not contain them.
+BOOST_AUTO_TEST_CASE(late_resync_does_not_reclaim_units_that_were_reclaimed_and_have_ended)
+{
+    for (const std::string how : {"expired", "broken", "refused"})
+    {
+        store.clear();
+        acquire("c#1.1", 1);
+        const auto replica = store;
+        pass(1ms);
+        const std::int64_t fence = fence_of(acquire("a#1.1", 1));
+        store = replica;
+        pass(1s);
+        BOOST_TEST(resync("a#1.1", "a#3.1", fence, 1)[0] == "own");
+        if (how == "broken")
+            break_lock(std::to_string(fence));
+        else if (how == "refused")
+            release("a#3.1", fence);
+        else
+            pass(16s);
+        BOOST_TEST(resync("a#1.1", "a#2.1", fence, 1)[0] == "lost");
+    }
+}
+
+// In both cases, somebody else had the shared mutex between the grant and the reclaim.
+BOOST_FIXTURE_TEST_CASE(a_later_grant_that_was_reclaimed_and_released_supersedes_a_writer,
+                        shared_mutex_scene)
+{
+    for (const bool is_writer_first : {false, true})
+    {
+        store.clear();
+        release("c#1.1", fence_of(acquire("c#1.1", 1)));
+        const auto replica = store;
+        pass(1ms);
+        const std::int64_t first_units = is_writer_first ? capacity : 1;
+        const std::int64_t second_units = is_writer_first ? 1 : capacity;
+        const std::int64_t first = fence_of(acquire("a#1.1", first_units));
+        release("a#1.1", first);
+        const std::int64_t second = fence_of(acquire("b#1.1", second_units));
+        store = replica;
+        pass(1s);
+        BOOST_TEST(resync("b#1.1", "b#2.1", second, second_units)[0] == "own");
+        BOOST_TEST(release("b#2.1", second, "slot")[0] == "released");
+        BOOST_TEST(resync("a#1.1", "a#2.1", first, first_units)[0] != "own");
+    }
+}
+
 BOOST_AUTO_TEST_CASE(waiters_learn_that_a_holder_with_a_shorter_lease_has_reclaimed_its_units)
 {
     const std::int64_t first = fence_of(acquire("a#1.1", 2));

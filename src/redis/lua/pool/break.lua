@@ -30,6 +30,7 @@ for _, id in ipairs(all) do
     -- Without permission to publish, this is an error before anything has changed.
     redis.call('PUBLISH', ARGV[3], s.key .. ' ' .. text(fence))
     drop(s, id, units)
+    s.given = math.max(s.given, fence)
     -- During a grace, the holder would count as one that the outdated state does not know.
     if s.grace then
       redis.call('ZADD', s.done, text(s.now), 'broken ' .. text(fence))

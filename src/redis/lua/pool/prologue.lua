@@ -212,6 +212,8 @@ local function expire_grants(s, least)
   local over = redis.call('ZRANGEBYSCORE', s.holders, '-inf', text(s.now), 'LIMIT', 0, text(most))
   for _, id in ipairs(over) do
     local units, fence = holding(s, id)
+    -- A late resync does not reclaim the units.
+    s.given = math.max(s.given, fence or 0)
     drop(s, id, units or 0)
     local has_session = units and not is_permit(id)
     if has_session and not s.fresh then mark_unresponsive(s, id) end

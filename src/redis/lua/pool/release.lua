@@ -51,6 +51,7 @@ for id in string.gmatch(ARGV[2], '[^,]+') do
       if redis.call('ZADD', s.done, text(fence), slot) == 1 then s.noted = true end
     end
     drop(s, id, units)
+    if slot == '' then s.given = math.max(s.given, fence) end
     s.ended = ends
     if heir then
       kept = math.min(kept, units)

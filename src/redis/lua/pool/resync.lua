@@ -80,14 +80,17 @@ return each_entry(10, function(s, a, is_first)
     move(s, outside - left)
     hold(s, id, still, fence, outside, math.max(ends, s.now + lease * 1000))
   elseif fence > 0 and not its and (s.born <= fence or ARGV[a + 9] ~= '-1') and
-    not redis.call('ZRANGEBYSCORE', s.done, text(fence), text(fence), 'LIMIT', 0, 1)[1] and
+    not redis.call('ZRANGEBYSCORE', s.done, text(fence), is_exclusive(s, units) and '+inf' or text(fence), 'LIMIT', 0,
+      1)[1] and
     not is_outdated(s, nonce, last, sequence, fence) and
     (s.grace and not redis.call('ZSCORE', s.done, 'broken ' .. text(fence)) or
       (s.given < fence or s.born > fence and not is_superseded(s, units)) and fits(s, units)) then
     -- The server forgot the grant. The holder reclaims its units if they are available, or if only an outdated state
     -- says that others hold them. A pool of a directory that is younger than the grant is another one, with the
     -- name of a former one. A late copy of this command does not reclaim units that were released since.
-    s.fence, s.given, s.held = math.max(s.fence, fence), math.max(s.given, fence), s.held + units
+    s.fence, s.held = math.max(s.fence, fence), s.held + units
+    -- Others that the server forgot may reclaim their units after this holder, but not after a writer.
+    if is_exclusive(s, units) then s.given = math.max(s.given, fence) end
     hold(s, id, units, fence, tonumber(ARGV[a + 4]), s.now + lease * 1000)
     note_deadline(s, s.now + lease * 1000)
   end
