@@ -350,6 +350,35 @@ BOOST_AUTO_TEST_CASE(a_call_is_repeated_by_its_name)
     BOOST_TEST(commands[0].arguments[4] == "");
 }
 
+// The server may have executed the call, and have forgotten its name.
+BOOST_AUTO_TEST_CASE(a_call_is_not_repeated_after_an_hour)
+{
+    for (const gate_call what : {gate_call::count_down, gate_call::set, gate_call::drop})
+    {
+        begin(what);
+        disconnect();
+        now += 59min;
+        connect(2);
+        BOOST_TEST(sent() != "");
+        disconnect();
+        now += 1min;
+        connect(3);
+        BOOST_TEST(sent() == "");
+        BOOST_TEST(machine.is_idle());
+    }
+    BOOST_TEST(ended() == "1:unknown 2:unknown 3:unknown");
+}
+
+BOOST_AUTO_TEST_CASE(a_call_that_was_not_sent_does_not_age)
+{
+    disconnect();
+    begin(gate_call::set);
+    begin(gate_call::read);
+    now += 61min;
+    connect(2);
+    BOOST_TEST(sent() == "set read");
+}
+
 BOOST_AUTO_TEST_CASE(an_excess_of_arrivals_is_refused)
 {
     begin(gate_call::count_down, 4);
@@ -545,6 +574,25 @@ BOOST_AUTO_TEST_CASE(an_arrival_is_repeated_over_the_next_connection)
     BOOST_TEST(ended() == "1:open");
     begin(gate_call::meet);
     BOOST_TEST(commands[0].arguments[3] == "");
+}
+
+// The server forgets after an hour which round an arrival has completed. The arrival would count in the next one.
+BOOST_AUTO_TEST_CASE(an_arrival_is_not_repeated_after_an_hour_without_an_answer)
+{
+    wait_on(gate_call::meet);
+    for (const std::uint64_t incarnation : {2U, 3U})
+    {
+        disconnect();
+        now += 59min;
+        connect(incarnation);
+        BOOST_TEST(sent() == "arrive");
+        answer("closed 100");
+    }
+    disconnect();
+    now += 60min;
+    connect(4);
+    BOOST_TEST(sent() == "");
+    BOOST_TEST(ended() == "1:unknown");
 }
 
 BOOST_AUTO_TEST_CASE(a_cancelled_arrival_is_withdrawn)

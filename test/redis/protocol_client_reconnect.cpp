@@ -520,6 +520,28 @@ BOOST_AUTO_TEST_CASE(only_calls_that_were_sent_once_are_forgotten)
     BOOST_TEST(commands.at(0).arguments[4] == "");
 }
 
+// The server may have executed the call, and have forgotten its name.
+BOOST_AUTO_TEST_CASE(a_call_is_not_repeated_after_an_hour)
+{
+    lease_options options;
+    options.pool.emplace(pool_shape{3, 3});
+    const lock_id pool = machine.open_lock(pool_keys("t", "semaphore", "pool"), options);
+    machine.call(now, pool, call_kind::add, 1);
+    machine.call(now, pool, call_kind::read, 0);
+    pass(0us);
+    disconnect();
+    machine.call(now, pool, call_kind::add, 1);
+    now += 59min;
+    connect(2);
+    BOOST_TEST(commands.size() == 3U);
+    disconnect();
+    now += 1min;
+    connect(3);
+    // The first addition is not among them.
+    BOOST_TEST(commands.size() == 2U);
+    BOOST_CHECK(only<called>().result == client_result::unknown);
+}
+
 // The command over the former connection may have been executed.
 BOOST_AUTO_TEST_CASE(the_outcome_of_a_repeated_call_that_is_refused_is_unknown)
 {

@@ -67,11 +67,11 @@ inline patches places_of_the_past()
 /// A lock is reclaimed even if another client was granted it since.
 inline patches later_grants()
 {
-    return {
-        {"resync",
-         "if (s.fence - fence < 0 or s.fence == fence and (s.holder == '' or s.holder == '?')) and\n"
-         "      not redis.call('ZRANGEBYSCORE', s.done, fence, fence, 'LIMIT', 0, 1)[1] then",
-         "if not (s.holder == id and s.fence == fence) then"}};
+    return {{"resync",
+             "if (s.fence - fence < 0 or s.fence == fence and (s.holder == '' or s.holder == '?')) "
+             "and\n"
+             "      not redis.call('ZRANGEBYSCORE', s.done, fence, fence, 'LIMIT', 0, 1)[1] then",
+             "if not (s.holder == id and s.fence == fence) then"}};
 }
 
 /// A notification is lost if the notified waiter crashes or is cancelled.

@@ -185,6 +185,9 @@ void gate_client::send_call(request& it)
 {
     if (!is_connected_)
         return;
+    if (!it.call.name.empty() && it.current != phase::withdrawing &&
+        !it.call.may_send(now_, drift_))
+        return end(it.id, client_result::unknown);
     const gate_state& gate = gates_.at(it.gate);
     timers_.set(timer::request, it.id, it.due, never);
     it.sent = true;
@@ -245,8 +248,8 @@ void gate_client::connected(local_time now, std::uint64_t incarnation)
     for (auto& [id, gate] : gates_)
         if (gate.has_waiters())
             send_ask(id);
-    for (auto& [id, each] : requests_)
-        if (gates_.at(each.gate).callers.contains(id))
+    for (auto next = requests_.begin(); next != requests_.end();)
+        if (request& each = (next++)->second; gates_.at(each.gate).callers.contains(each.id))
             send_call(each);
 }
 
@@ -397,6 +400,7 @@ void gate_client::on_meet(request& it, const gate_answer& answer, local_time sen
     // The server's clock may be faster than this one.
     const local_time lease = options.lease;
     it.counts_until = sent + lease - lease / drift_;
+    it.call.since = sent;
     timers_.set(timer::request, it.id, it.due, sent + lease / 3);
 }
 

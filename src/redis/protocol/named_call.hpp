@@ -5,11 +5,13 @@
 #ifndef TURNSTILE_SRC_REDIS_PROTOCOL_NAMED_CALL_HPP
 #define TURNSTILE_SRC_REDIS_PROTOCOL_NAMED_CALL_HPP
 
+#include <chrono>
 #include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "redis/protocol/clock_bound.hpp"
 #include "redis/protocol/names.hpp"
 
 namespace turnstile::redis::detail {
@@ -25,6 +27,19 @@ struct named_call
     /// Whether the call was also sent over a former connection. The server may then receive that copy after it has
     /// answered the call, so it must not forget the call.
     bool repeated = false;
+    /// The last time at which the server had certainly not executed the call. For an arrival at a barrier: at which the
+    /// round had certainly not ended.
+    local_time since{};
+
+    /// Notes that the call is about to be sent. Returns false if the server may have executed it before, and may have
+    /// forgotten that: it remembers a call for an hour, and its clock may be faster than this one.
+    [[nodiscard]] bool may_send(local_time now, std::int64_t drift)
+    {
+        constexpr local_time memory = std::chrono::hours(1);
+        if (!repeated)
+            since = now;
+        return now - since < memory - memory / drift;
+    }
 };
 
 /// The names of an object's calls.

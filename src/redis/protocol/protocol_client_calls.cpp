@@ -66,6 +66,13 @@ void protocol_client::send_call(call_id id)
         return;
     if (each.what == call_kind::notify_one || each.what == call_kind::notify_all)
         return send_notify(id);
+    if (!each.call.name.empty() && !each.call.may_send(now_, options_.drift))
+    {
+        const lock_id lock = each.lock;
+        actions_.emplace_back(called{id, client_result::unknown, 0, {}, {}});
+        calls_.erase(id);
+        return end_use(lock);
+    }
     constexpr std::array<std::string_view, 4> names{"add", "create", "read", "resize"};
     const lock_state& lock = locks_.at(each.lock);
     auto arguments = word_list::of(options_.wake_prefix, names[static_cast<std::size_t>(each.what)],

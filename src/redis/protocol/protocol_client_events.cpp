@@ -71,8 +71,9 @@ void protocol_client::connected(local_time now, std::uint64_t incarnation,
         send_resyncs(to_ask);
     for (const attempt_id id : rest)
         proceed(attempts_.at(id));
-    for (const auto& [id, each] : calls_)
-        send_call(id);
+    // A call whose outcome the server may have forgotten ends instead.
+    for (auto next = calls_.begin(); next != calls_.end();)
+        send_call((next++)->first);
     resume_contributions();
     for (const auto& [id, lock] : locks_)
         if (lock.unfinished)
