@@ -118,6 +118,41 @@ BOOST_AUTO_TEST_CASE(a_cancelled_take_ends_if_its_grant_has_ended)
     BOOST_TEST(machine.attempt_count() == 0U);
 }
 
+// The server remembers a release for an hour. The former command may have taken the units.
+BOOST_AUTO_TEST_CASE(the_outcome_of_a_take_after_more_than_an_hour_without_a_connection_is_unknown)
+{
+    for (const bool is_cancelled : {false, true})
+    {
+        taking_client scene;
+        const attempt_id id = scene.take();
+        scene.answer(own(scene.server_now(), 4s));
+        BOOST_TEST(scene.sent() == "release");
+        scene.disconnect();
+        if (is_cancelled)
+            BOOST_TEST(!scene.machine.cancel(scene.now, id));
+        scene.now += 61min;
+        scene.connect(2);
+        scene.answer(scene.say(status::unknown));
+        BOOST_TEST(scene.commands.empty());
+        BOOST_TEST((scene.only<failed>().reason == client_result::unknown));
+        BOOST_TEST(scene.machine.attempt_count() == 0U);
+    }
+}
+
+// A server that was restarted without its memory has not taken the units.
+BOOST_AUTO_TEST_CASE(a_take_that_the_server_forgot_within_an_hour_starts_again)
+{
+    take();
+    answer(own(server_now(), 4s));
+    disconnect();
+    now += 59min;
+    connect(2);
+    answer(say(status::unknown));
+    BOOST_TEST(sent() == "resync");
+    answer(say(status::gone));
+    BOOST_TEST(sent() == "acquire");
+}
+
 BOOST_AUTO_TEST_CASE(a_cancelled_take_may_have_its_units)
 {
     const attempt_id id = take();

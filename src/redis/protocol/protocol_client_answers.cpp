@@ -224,6 +224,11 @@ void protocol_client::on_release(attempt& it, const script_answer& answer)
     {
         if (answer.status == status::missing && is_awaited)
             return end_with(it, client_result::missing);
+        // The units may have been taken by a former command that the server has forgotten since, see `memory` in
+        // common.lua.
+        constexpr server_time memory = 3600 * 1'000'000LL;
+        if (answer.status == status::unknown && may_be_done && answer.now - it.fence > memory)
+            return end_with(it, client_result::unknown);
         // If the grant ended before the units could be taken, the attempt starts again, unless it was cancelled.
         if (answer.status != status::released && is_awaited)
         {
