@@ -370,6 +370,21 @@ BOOST_AUTO_TEST_CASE(late_resync_does_not_make_a_second_holder)
     BOOST_TEST(held() == 2);
 }
 
+// The server remembers the addition, and the time of the addition is the token of the grant.
+BOOST_AUTO_TEST_CASE(a_grant_by_an_addition_can_be_reclaimed)
+{
+    release("a#1.1", fence_of(acquire("a#1.1", 3)), "", 3);
+    acquire("c#1.1", 1);
+    pass(1ms);
+    BOOST_TEST(add(1, "a#0+1")[0] == "ok");
+    const std::int64_t fence = fence_of(nudge("c#1.1"));
+    BOOST_TEST(fence == store.clock);
+    store.run(words{"DEL", "pool"});
+    pass(1ms);
+    outside = 2;
+    BOOST_TEST(resync("c#1.1", "c#2.1", fence, 1)[0] == "own");
+}
+
 BOOST_AUTO_TEST_CASE(a_lost_permit_cannot_be_reclaimed)
 {
     const std::int64_t fence = fence_of(acquire("a#1.1", 2));

@@ -20,6 +20,8 @@ end
 
 local function remember()
   remember_call(s.done, s.now, ARGV[4], ARGV[5])
+  -- The score `now` would mark the grant of the token `now` as released, and this call may make that grant.
+  redis.call('ZADD', s.done, text(s.now) .. '.5', ARGV[4])
   -- Without a state, save() writes nothing.
   extend_ttl(s.done, memory / 1000)
   s.moved = true
