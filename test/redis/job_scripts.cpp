@@ -267,14 +267,22 @@ BOOST_AUTO_TEST_CASE(many_workers_of_a_suspended_process_use_up_one_attempt)
     BOOST_TEST(word(list("active").at(0), 2) == "2");
 }
 
-BOOST_AUTO_TEST_CASE(workers_of_a_job_that_takes_too_long_wait_on)
+// The process may be stopped here, too: nobody has started the job.
+BOOST_AUTO_TEST_CASE(a_stopped_process_uses_up_one_attempt_of_a_job_with_a_time_limit)
 {
     next("a#1.1");
     next("a#1.2");
+    next("b#1.1");
     push_record("2,5,0,0,5000,0 x", '2');
+    TEST_WORDS(heard(), "w:a#1 grant 2,5,0,0,5000,0 x", "w:a#1 due", "w:b#1 due");
     pass(5s);
     renew({});
-    TEST_WORDS(heard(), "w:a#1 lost", "w:a#1 grant 2,5,0,0,5000,0 x");
+    TEST_WORDS(heard(), "w:a#1 dropped", "w:a#1 lost", "w:b#1 grant 2,5,0,0,5000,0 x");
+    BOOST_TEST(word(list("active").at(0), 3) == "t-");
+    // The process continues.
+    BOOST_TEST(resync("a", {"2", "a#1.2/15000"}).empty());
+    push("y");
+    BOOST_TEST(next("a#1.2") == "job");
 }
 
 BOOST_AUTO_TEST_CASE(a_renewed_lease_lasts)

@@ -203,8 +203,7 @@ void job_judge::end(const executed& script, const std::string& text, double leas
     if (lease_end <= static_cast<double>(script.shown))
     {
         ++sums_.lost;
-        if (how == "a")
-            check_dropped(script, word(text, 5), after);
+        check_dropped(script, word(text, 5), after);
     }
     else if (text == script.ends)
     {
@@ -233,7 +232,7 @@ void job_judge::end(const executed& script, const std::string& text, double leas
     free_deduplication_id(id, each);
 }
 
-/// No worker of a connection that let a lease expire goes on waiting, except one that asks just now.
+/// No worker of a connection that let an attempt expire goes on waiting, except one that asks just now.
 void job_judge::check_dropped(const executed& script, const std::string& lost,
                               const job_contents& after)
 {
@@ -241,7 +240,7 @@ void job_judge::check_dropped(const executed& script, const std::string& lost,
     for (const auto& [ticket, worker] : after.idle)
         if (worker.starts_with(connection) &&
             (script.op != job_operation::next || script.arguments->at(1) != worker))
-            violate("worker " + worker + " waits although its connection let a lease expire");
+            violate("worker " + worker + " waits although its connection let an attempt expire");
 }
 
 void job_judge::free_deduplication_id(const std::string& id, const job& each)

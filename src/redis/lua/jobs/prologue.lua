@@ -234,7 +234,7 @@ local function session_of(worker)
   return string.match(worker, '^[^#]*')
 end
 
--- A session that let a lease expire may belong to a stopped process, and each of its workers would use up an attempt.
+-- A session that let an attempt expire may belong to a stopped process, and each of its workers would use up an attempt.
 -- So its workers among the first ones wait no longer. The session learns of this, and lets them wait again. Returns
 -- whether there may be more of them.
 local function drop_workers(unresponsive)
@@ -257,11 +257,10 @@ local function do_what_is_due()
   local endings, unresponsive = {}, {}
   for i, each in ipairs(expired) do
     local limit, worker = string.match(each, '^%d+ %d+ %d+ .. (%d+) (.*)$')
-    -- A lease never exceeds the time limit. If its end is the limit, the attempt timed out. Otherwise no renewal came
-    -- in time, so the session is unresponsive.
+    -- A lease never exceeds the time limit. If its end is the limit, the attempt timed out.
     local is_cut = limit ~= '0' and redis.call('ZSCORE', key .. '{active}', each) + 0 == limit + 0
     endings[i] = is_cut and 't' or 'a'
-    if not is_cut then unresponsive[session_of(worker)] = true end
+    unresponsive[session_of(worker)] = true
   end
   -- These jobs would be started for the other workers of these sessions, which have to be dropped first. So this script
   -- stops here. Its answer ends with `more`, and the client sends `renew`, which continues with them.
