@@ -275,6 +275,46 @@ BOOST_AUTO_TEST_CASE(job_calls_have_the_same_effects_with_and_without_the_ordina
     BOOST_TEST_MESSAGE(ordinary << " calls were ordinary, " << in_full << " went on in full");
 }
 
+// The queue's clock stays ahead of the server's.
+BOOST_AUTO_TEST_CASE(calls_are_ordinary_again_after_the_clock_was_set_back)
+{
+    twins queues;
+    std::string token = "0";
+    const auto pass = [&](std::int64_t span)
+    { queues.each([&](job_scene& s) { s.store.clock += span; }); };
+    const auto push = [&] { queues.call("push", {"w:", "2 x", "2", "0", "", "0"}); };
+    const auto next = [&](const std::string& attempt)
+    { return queues.call("next", {"w:", "a#1.1/15000", "0", attempt, "", "first", ""}); };
+    push();
+    pass(-1'000'000);
+    // Notices that the clock was set back.
+    push();
+    const int in_full = queues.in_full();
+    std::string attempt;
+    for (int i = 0; i < 2; ++i)
+    {
+        pass(10);
+        const words started = next(attempt);
+        BOOST_TEST_REQUIRE(started.size() == 3U);
+        attempt = started[1];
+        BOOST_TEST(job_scene::word(attempt, 1) > token);
+        token = job_scene::word(attempt, 1);
+        pass(10);
+        push();
+    }
+    for (int i = 0; i < 2; ++i)
+    {
+        pass(10);
+        attempt = next(attempt).at(1);
+    }
+    pass(10);
+    BOOST_TEST(job_scene::word(next(attempt).at(0), 0) == "parked");
+    pass(10);
+    push();
+    TEST_WORDS(queues.look().heard(), "w:a#1 grant 2 x");
+    BOOST_TEST(queues.in_full() == in_full);
+}
+
 BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace turnstile::test

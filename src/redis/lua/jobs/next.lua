@@ -13,14 +13,14 @@
 local key, worker, ticket, attempt, reason = KEYS[1], ARGV[2], ARGV[3] + 0, ARGV[4], ARGV[7]
 
 -- The ordinary path needs no function of the prologue: the job to finish has no deduplication id, the queue is not
--- limited, nothing is due, and the clock has not gone back. Either there is a job and no other worker waits; or there
+-- limited, nothing is due, and the clock shows a new number. Either there is a job and no other worker waits; or there
 -- is no job, and the worker waits.
-local last, turn, high, normal, low, parked, due, informed = string.match(redis.call('HGET', key, 'state') or '',
-  '^1 (%d+) 0 (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) %-$')
+local last, skew, turn, high, normal, low, parked, due, informed = string.match(redis.call('HGET', key, 'state') or '',
+  '^1 (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) %-$')
 local done, done_flag = string.match(attempt, '^(%d+) %d+ %d+ .(.)')
 if last and (done and done_flag ~= 'n' or attempt == '') and reason == '' then
   local time = redis.call('TIME')
-  local now = time[1] * 1000000 + time[2]
+  local now = time[1] * 1000000 + time[2] + skew
   local ready = {high + 0, normal + 0, low + 0}
   turn, parked, due, informed = turn + 0, parked + 0, due + 0, informed + 0
   local jobs = ready[1] + ready[2] + ready[3]
@@ -42,7 +42,7 @@ if last and (done and done_flag ~= 'n' or attempt == '') and reason == '' then
       if parked == 0 then informed = due end
       -- This command comes first, because nobody would serve a worker that is not counted.
       redis.call('HSET', key, 'state',
-        string.format('1 %s 0 %d 0 0 0 %d %d %d -', last, turn, parked + 1, due, informed))
+        string.format('1 %s %s %d 0 0 0 %d %d %d -', last, skew, turn, parked + 1, due, informed))
       redis.call('ZADD', key .. '{idle}', place, worker)
       return string.format('parked %d %d ', now, due) .. place
     end
@@ -68,8 +68,8 @@ if last and (done and done_flag ~= 'n' or attempt == '') and reason == '' then
       local started = string.format('%s %d %d %s%s %d %s', id, now, count + 1, failure, flag, limit, worker)
       reply = redis.pcall('ZADD', key .. '{active}', string.format('%d', till), started)
       if type(reply) ~= 'table' then
-        reply = redis.pcall('HSET', key, 'state', string.format('1 %d 0 %d %d %d %d 0 %d %d -', now, (turn + 1) % 16,
-          ready[1], ready[2], ready[3], due, informed))
+        reply = redis.pcall('HSET', key, 'state', string.format('1 %d %s %d %d %d %d 0 %d %d -', now, skew,
+          (turn + 1) % 16, ready[1], ready[2], ready[3], due, informed))
       end
       if type(reply) ~= 'table' then
         return {string.format('job %d %d', now, till), started, #record <= 65536 and record or ''}

@@ -234,9 +234,9 @@ local function session_of(worker)
   return string.match(worker, '^[^#]*')
 end
 
--- A session that let an attempt expire may belong to a stopped process, and each of its workers would use up an attempt.
--- So its workers among the first ones wait no longer. The session learns of this, and lets them wait again. Returns
--- whether there may be more of them.
+-- A session that let an attempt expire may belong to a stopped process, and each of its workers would use up another
+-- one. So its workers among the first ones wait no longer. The session learns of this, and lets them wait again.
+-- Returns whether there may be more of them.
 local function drop_workers(unresponsive)
   local dropped, first = {}, redis.call('ZRANGE', key .. '{idle}', 0, looks_at - 1)
   for _, worker in ipairs(first) do

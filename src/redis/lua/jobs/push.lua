@@ -11,13 +11,13 @@
 local key, record, level, delay, deduplication_id, window = KEYS[1], ARGV[2], ARGV[3], ARGV[4] + 0, ARGV[5], ARGV[6]
 
 -- The ordinary path needs no function of the prologue: there is neither a delay nor a deduplication id, the queue is
--- not limited, nothing is due, and the clock has not gone back. Either no worker waits; or the first waiting worker
+-- not limited, nothing is due, and the clock shows a new number. Either no worker waits; or the first waiting worker
 -- starts the job, and no session has to be informed of an earlier time at which something is due.
-local last, turn, high, normal, low, parked, due, informed = string.match(redis.call('HGET', key, 'state') or '',
-  '^1 (%d+) 0 (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) %-$')
+local last, skew, turn, high, normal, low, parked, due, informed = string.match(redis.call('HGET', key, 'state') or '',
+  '^1 (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) %-$')
 if last and delay == 0 and deduplication_id == '' then
   local time = redis.call('TIME')
-  local now = time[1] * 1000000 + time[2]
+  local now = time[1] * 1000000 + time[2] + skew
   local id, ready = string.format('%d', now), {high, normal, low}
   turn, parked, due, informed = turn + 0, parked + 0, due + 0, informed + 0
   if now <= last + 0 or due > 0 and due <= now then
@@ -32,7 +32,7 @@ if last and delay == 0 and deduplication_id == '' then
       return reply
     end
     redis.call('HSET', key, 'state',
-      string.format('1 %s 0 %d %s 0 %d %d -', id, turn, table.concat(ready, ' '), due, informed))
+      string.format('1 %s %s %d %s 0 %d %d -', id, skew, turn, table.concat(ready, ' '), due, informed))
     return 'pushed ' .. id .. ' ' .. id
   elseif high + normal + low == 0 and string.sub(record, 2, 2) == ' ' and #record <= 4096 and
     (parked == 1 or due > 0) then
@@ -51,7 +51,7 @@ if last and delay == 0 and deduplication_id == '' then
       end
       if type(reply) ~= 'table' then
         redis.call('HSET', key, 'state',
-          string.format('1 %d 0 %d 0 0 0 %d %d %d -', now + 1, (turn + 1) % 16, parked - 1, first, informed))
+          string.format('1 %d %s %d 0 0 0 %d %d %d -', now + 1, skew, (turn + 1) % 16, parked - 1, first, informed))
         return 'pushed ' .. id .. ' ' .. id
       end
       -- The server refuses a command.
