@@ -234,7 +234,8 @@ public:
     }
 
     /**
-     * @brief Limits how many jobs start in a period. A period begins with its first start.
+     * @brief Limits how many jobs start in a period. A period begins with its first start. Workers
+     * that were already granted a job start it nevertheless, and count as starts.
      *
      * @param starts the number of jobs, or 0 for no limit.
      * @param period the period, from 1 ms to @ref push_options::longest; ignored without a limit.

@@ -579,12 +579,16 @@ BOOST_AUTO_TEST_CASE(each_operation_moves_due_jobs_without_the_context_of_the_qu
     const operation finish = [](queue_type&, job_type& job) { job.async_finish(asio::detached); };
     const operation fail_for_good = [](queue_type&, job_type& job)
     { job.async_fail("error", asio::detached); };
-    for (const operation run : {purge, finish, fail_for_good})
+    const operation push_again = [](queue_type& queue, job_type&)
+    { queue.async_push("again", push_options().deduplicate("first"), asio::detached); };
+    const operation retry_unknown = [](queue_type& queue, job_type&)
+    { queue.async_retry(77, asio::detached); };
+    for (const operation run : {purge, finish, fail_for_good, push_again, retry_unknown})
     {
         asio::io_context idle;
         asio::io_context context;
         queue_type queue(idle);
-        push(queue, "first", push_options().attempts(1));
+        push(queue, "first", push_options().attempts(1).deduplicate("first"));
         worker first(queue, context);
         context.run();
         BOOST_TEST_REQUIRE(first.job.valid());

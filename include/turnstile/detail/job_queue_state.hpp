@@ -153,7 +153,10 @@ public:
         if (const auto& name = added->options.deduplication_id())
         {
             if (const auto found = names_.find(*name, now))
+            {
+                adjust_units();
                 return {{}, *found};
+            }
             named = deduplication_ids::make(*name, added->id, now + added->options.window());
         }
         if (const auto delay = added->options.delay(); delay.count() > 0)
@@ -208,7 +211,10 @@ public:
         const lock_type lock(mutex_);
         job_node found = dead_.extract(key(id));
         if (!found)
+        {
+            adjust_units();
             return errc::unknown_job;
+        }
         record& job = *found.mapped();
         job.attempt = 0;
         job.failure = job_failure::none;
