@@ -41,13 +41,12 @@ public:
         return most_ - std::min(most_, started_);
     }
 
-    /// Counts a start.
+    /// Counts a start. There has to be a limit.
     void count(time_point now) noexcept
     {
-        if (ends_ <= now)
-            started_ = 0;
-        if (started_++ == 0)
+        if (remaining(now) == most_)
             ends_ = now + period_;
+        ++started_;
     }
 
     /// The end of the period; nothing before its first start.
