@@ -598,6 +598,19 @@ BOOST_AUTO_TEST_CASE(a_push_is_not_repeated)
     BOOST_TEST(sent() == "push");
 }
 
+BOOST_AUTO_TEST_CASE(a_listing_is_repeated_and_a_pause_is_not)
+{
+    connect();
+    call(redis::detail::job_operation::list, {"counts", "0", "1"});
+    call(redis::detail::job_operation::manage, {"pause", "0", "0"});
+    BOOST_TEST(sent() == "list manage");
+    disconnect();
+    BOOST_TEST_REQUIRE(answered.size() == 1U);
+    BOOST_CHECK(answered[0].result == client_result::unknown);
+    connect(2);
+    BOOST_TEST(sent() == "list");
+}
+
 BOOST_AUTO_TEST_CASE(a_session_asks_when_something_is_due)
 {
     connect();

@@ -83,7 +83,7 @@ struct driven_jobs
     job_call_id push() { return call(job_operation::push, redis::detail::push_arguments({}, "x")); }
     job_call_id call(job_operation op, std::vector<std::string> arguments)
     {
-        const job_call_id id = machine.call(now, queue, op, std::move(arguments), false);
+        const job_call_id id = machine.call(now, queue, op, std::move(arguments));
         collect();
         return id;
     }

@@ -206,7 +206,7 @@ void job_world::push_again(std::size_t index, const std::vector<std::string>& ar
 {
     client& who = clients_[index];
     const job_call_id call =
-        who.machine->call(local(who), who.queue, job_operation::push, arguments, false);
+        who.machine->call(local(who), who.queue, job_operation::push, arguments);
     log("client ", index, ": pushes by ", call);
     who.calls.emplace(call, pending{job_operation::push, 0, 0, {}, arguments, who.known_run});
 }
@@ -244,8 +244,8 @@ void job_world::manage(std::size_t index, const std::string& what, const std::st
                        const std::string& period)
 {
     client& who = clients_[index];
-    const job_call_id call = who.machine->call(local(who), who.queue, job_operation::manage,
-                                               {what, number, period}, false);
+    const job_call_id call =
+        who.machine->call(local(who), who.queue, job_operation::manage, {what, number, period});
     log("client ", index, ": ", what, "s by ", call);
     who.calls.emplace(call, pending{job_operation::manage, 0, 0, what, {}, who.known_run});
 }
@@ -284,7 +284,7 @@ void job_world::operate(std::size_t index)
             return manage(index, "retry", id);
     client& who = clients_[index];
     who.calls.emplace(
-        who.machine->call(local(who), who.queue, job_operation::list, {"counts", "0", "0"}, true),
+        who.machine->call(local(who), who.queue, job_operation::list, {"counts", "0", "0"}),
         pending{job_operation::list, 0, 0, {}, {}, who.known_run});
 }
 

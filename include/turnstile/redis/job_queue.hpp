@@ -335,7 +335,7 @@ public:
     auto async_counts(CompletionToken&& token = {})
     {
         return boost::asio::async_initiate<CompletionToken, void(error_code, job_counts)>(
-            detail::initiation(queue_), token, &detail::start_job_call, detail::to_job_counts(),
+            detail::initiation(queue_), token, &detail::start_list, detail::to_job_counts(),
             error_code(), std::vector<std::string>{"counts", "0", "1"});
     }
 
@@ -374,8 +374,8 @@ public:
         }
         return boost::asio::async_initiate<CompletionToken,
                                            void(error_code, std::vector<info_type>)>(
-            detail::initiation(queue_), token, &detail::start_job_call,
-            detail::to_job_list<T>{state}, error,
+            detail::initiation(queue_), token, &detail::start_list, detail::to_job_list<T>{state},
+            error,
             std::vector<std::string>{names[which], std::to_string(offset), std::to_string(count)});
     }
 
@@ -384,7 +384,7 @@ private:
     auto manage(error_code error, std::vector<std::string> arguments, CompletionToken&& token)
     {
         return boost::asio::async_initiate<CompletionToken, void(error_code)>(
-            detail::initiation(queue_), token, &detail::start_job_call, detail::without_result(),
+            detail::initiation(queue_), token, &detail::start_manage, detail::without_result(),
             error, std::move(arguments));
     }
 
@@ -392,7 +392,7 @@ private:
     auto remove(const char* what, CompletionToken&& token)
     {
         return boost::asio::async_initiate<CompletionToken, void(error_code, std::size_t)>(
-            detail::initiation(queue_), token, &detail::start_job_call, detail::to_job_number(),
+            detail::initiation(queue_), token, &detail::start_manage, detail::to_job_number(),
             error_code(), std::vector<std::string>{what, "0", "0"});
     }
 

@@ -55,12 +55,18 @@ void start(const std::shared_ptr<waiting_worker>& worker)
         worker->done.complete(errc::session_closed, {});
 }
 
-void start(const std::shared_ptr<job_call>& what, error_code error)
+void start_call(job_operation op, const std::shared_ptr<job_queue_handle>& queue, error_code error,
+                std::vector<std::string> arguments, answer_handler handler)
 {
+    const auto call = std::make_shared<job_call>();
+    call->queue = queue;
+    call->op = op;
+    call->arguments = std::move(arguments);
+    call->done = std::make_shared<job_call::done_type>(std::move(handler));
     if (error)
-        what->done->complete(error, {});
-    else if (!what->queue->core->post([what](session_engine& engine) { engine.jobs().call(what); }))
-        what->done->complete(errc::session_closed, {});
+        call->done->complete(error, {});
+    else if (!queue->core->post([call](session_engine& engine) { engine.jobs().call(call); }))
+        call->done->complete(errc::session_closed, {});
 }
 
 }  // namespace
@@ -191,27 +197,20 @@ void start_end(job_hold& hold, attempt_end how, std::string error, answer_handle
 void start_push(const std::shared_ptr<job_queue_handle>& queue, error_code error,
                 const std::string& payload, const push_options& options, answer_handler handler)
 {
-    const auto call = std::make_shared<job_call>();
-    call->queue = queue;
-    call->done = std::make_shared<job_call::done_type>(std::move(handler));
-    call->arguments = push_arguments(options, payload);
-    start(call, error);
+    start_call(job_operation::push, queue, error, push_arguments(options, payload),
+               std::move(handler));
 }
 
-void start_job_call(const std::shared_ptr<job_queue_handle>& queue, error_code error,
-                    std::vector<std::string> arguments, answer_handler handler)
+void start_manage(const std::shared_ptr<job_queue_handle>& queue, error_code error,
+                  std::vector<std::string> arguments, answer_handler handler)
 {
-    const auto call = std::make_shared<job_call>();
-    call->queue = queue;
-    call->done = std::make_shared<job_call::done_type>(std::move(handler));
-    const std::string& what = arguments.at(0);
-    const bool manages = what == "pause" || what == "resume" || what == "limit" ||
-                         what == "retry" || what == "drain" || what == "purge";
-    call->op = manages ? job_operation::manage : job_operation::list;
-    // A late copy of a pause would act after a later resume.
-    call->is_harmless = !manages;
-    call->arguments = std::move(arguments);
-    start(call, error);
+    start_call(job_operation::manage, queue, error, std::move(arguments), std::move(handler));
+}
+
+void start_list(const std::shared_ptr<job_queue_handle>& queue, error_code error,
+                std::vector<std::string> arguments, answer_handler handler)
+{
+    start_call(job_operation::list, queue, error, std::move(arguments), std::move(handler));
 }
 
 // --- answers ------------------------------------------------------------------------------------

@@ -135,10 +135,8 @@ job_call_id job_client::end(local_time now, job_attempt_id id, attempt_end how, 
 {
     now_ = now;
     const job_queue_id queue = attempts_.at(id).queue;
-    return add_call({.queue = queue,
-                     .op = job_operation::end,
-                     .ends = ending_of(id, how, std::move(error)),
-                     .is_harmless = true});
+    return add_call(
+        {.queue = queue, .op = job_operation::end, .ends = ending_of(id, how, std::move(error))});
 }
 
 void job_client::progress(local_time now, job_attempt_id id, std::string value)
@@ -153,11 +151,10 @@ void job_client::progress(local_time now, job_attempt_id id, std::string value)
 }
 
 job_call_id job_client::call(local_time now, job_queue_id queue, job_operation op,
-                             std::vector<std::string> arguments, bool is_harmless)
+                             std::vector<std::string> arguments)
 {
     now_ = now;
-    return add_call(
-        {.queue = queue, .op = op, .arguments = std::move(arguments), .is_harmless = is_harmless});
+    return add_call({.queue = queue, .op = op, .arguments = std::move(arguments)});
 }
 
 bool job_client::drop_call(job_call_id id)
@@ -233,7 +230,6 @@ void job_client::return_uncounted(job_queue_id queue, std::string text)
     add_call({.queue = queue,
               .op = job_operation::end,
               .ends = ending{.attempt = std::move(text), .how = attempt_end::uncounted},
-              .is_harmless = true,
               .awaited = false});
 }
 

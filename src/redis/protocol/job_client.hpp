@@ -158,9 +158,9 @@ public:
     void progress(local_time now, job_attempt_id id, std::string value);
 
     /// Runs a script of a queue: push, manage or list. @p arguments are those after the prefix. If the connection
-    /// breaks, the call is repeated if that is harmless; otherwise its result is unknown.
+    /// breaks, list is repeated, and the result of the others is unknown.
     job_call_id call(local_time now, job_queue_id queue, job_operation op,
-                     std::vector<std::string> arguments, bool is_harmless);
+                     std::vector<std::string> arguments);
 
     /// Ends a call without an action. Returns whether the server certainly does not execute it. The end of an attempt is
     /// sent nevertheless.
@@ -287,7 +287,6 @@ private:
         std::vector<std::string> arguments{};
         /// For the end of an attempt, instead of the arguments.
         std::optional<ending> ends{};
-        bool is_harmless = false;
         bool awaited = true;
         bool sent = false;
     };

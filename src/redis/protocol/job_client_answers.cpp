@@ -217,7 +217,6 @@ void job_client::on_resync(const unanswered_command& sent, const std::vector<std
             add_call({.queue = sent.queue,
                       .op = job_operation::end,
                       .ends = std::move(found->second.ends),
-                      .is_harmless = true,
                       .awaited = false});
         erase(requests_, found);
     }

@@ -76,7 +76,10 @@ void job_client::disconnected(local_time now)
     for (auto next = calls_.begin(); next != calls_.end();)
     {
         const auto each = next++;
-        if (!each->second.sent || each->second.is_harmless)
+        // The others could act twice, or after a later call.
+        const bool is_repeated =
+            each->second.op == job_operation::end || each->second.op == job_operation::list;
+        if (!each->second.sent || is_repeated)
             continue;
         if (each->second.awaited)
             actions_.emplace_back(job_answered{each->first, client_result::unknown, {}, {}});

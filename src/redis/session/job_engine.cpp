@@ -78,9 +78,7 @@ void job_engine::call(const std::shared_ptr<job_call>& what)
 
 void job_engine::send_call(const std::shared_ptr<job_call>& what)
 {
-    calls_.emplace(
-        client_.call(boot_time(), open(*what->queue), what->op, what->arguments, what->is_harmless),
-        what);
+    calls_.emplace(client_.call(boot_time(), open(*what->queue), what->op, what->arguments), what);
     // The queue object was destroyed, so this continued call must not keep the queue open.
     if (what->queue->forgotten)
         close(*what->queue);

@@ -117,7 +117,6 @@ struct job_call
     std::shared_ptr<job_queue_handle> queue;
     job_operation op = job_operation::push;
     std::vector<std::string> arguments;
-    bool is_harmless = false;
     /// Null if nobody waits for the end of an attempt.
     std::shared_ptr<done_type> done;
     /// The number of removed jobs, if the call had to be continued.
