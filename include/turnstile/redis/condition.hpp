@@ -229,9 +229,10 @@ public:
      * @brief Waits until a predicate holds; does not wait if it already holds.
      *
      * @param guard     as above.
-     * @param predicate a function `bool()`, called on the executor of the handler while the lock is held. If
-     *                  it throws, the wait ends, holding the lock: `co_await` throws the exception, and any
-     *                  other completion token receives `turnstile::errc::predicate_threw`.
+     * @param predicate a function `bool()`, called while the lock is held: first by this function, later on the
+     *                  executor of the handler. If it throws, the wait ends, holding the lock: `co_await`
+     *                  throws the exception, and any other completion token receives
+     *                  `turnstile::errc::predicate_threw`.
      * @par Completion Signature
      * @code void(error_code) @endcode
      * @par Errors, Per-Operation Cancellation, Round trips

@@ -78,8 +78,9 @@ public:
      * holds the lock again, with the new state.
      *
      * @param condition of this monitor.
-     * @param predicate a function `bool(const T&)`, called on the executor of the handler while the lock
-     *                  is held. If it throws, the wait ends as with @ref redis::condition::async_wait.
+     * @param predicate a function `bool(const T&)`, called while the lock is held: first by this function, later
+     *                  on the executor of the handler. If it throws, the wait ends as with
+     *                  @ref redis::condition::async_wait.
      * @par Completion Signature
      * @code void(error_code) @endcode
      * @par Errors

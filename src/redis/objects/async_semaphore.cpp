@@ -141,8 +141,11 @@ namespace {
 void release_part(const permit_share::part& part, bool stays_outside, const listener& done)
 {
     const std::shared_ptr<held_lock>& held = part.held;
+    // Before the subtraction: as long as these units count, no other thread releases the rest, which ends the hold.
+    const bool has_ended = held->has_ended();
+    const bool is_valid = held->valid();
     const bool is_rest = held->subtract_units(part.units, stays_outside) == 0;
-    const bool is_held = is_rest ? !held->has_ended() : held->valid();
+    const bool is_held = is_rest ? !has_ended : is_valid;
     bool posted = false;
     try
     {

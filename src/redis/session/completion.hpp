@@ -13,14 +13,18 @@
 #include <boost/asio/cancellation_signal.hpp>
 #include <boost/asio/cancellation_type.hpp>
 #include <boost/asio/dispatch.hpp>
+#include <boost/asio/error.hpp>
 #include <boost/asio/execution/blocking.hpp>
 #include <boost/asio/execution/outstanding_work.hpp>
 #include <boost/asio/prefer.hpp>
 #include <boost/asio/require.hpp>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <tuple>
+#include <turnstile/error.hpp>
 #include <turnstile/redis/detail/erased_handler.hpp>
 #include <type_traits>
 #include <utility>
@@ -32,7 +36,7 @@ namespace turnstile::redis::detail {
 /**
  * A handler that is completed once, on its own executor. It keeps the executor's context running until then.
  * If the context is destroyed first, the handler is destroyed with it, and the operation is cancelled: otherwise, it
- * could use up a grant that nobody receives.
+ * could use up a grant that nobody receives. If the context of the session is destroyed first, the operation is aborted.
  *
  * Thread-safe, except for construction and destruction.
  */
@@ -70,6 +74,9 @@ public:
             lock = std::unique_lock(life_->mutex);
             life_->move_out(*this);
         }
+        // An initiating function that throws destroys its handler.
+        if (pending_ && std::uncaught_exceptions() == exceptions_)
+            abort(std::type_identity<std::tuple<Args...>>());
         rest = evict();
     }
 
@@ -100,6 +107,17 @@ public:
     }
 
 private:
+    /// Completes the operation although the session's context ended without a result.
+    template <class... Results>
+    void abort(std::type_identity<std::tuple<error_code, Results...>> /*signature*/) noexcept
+    try
+    {
+        complete(boost::asio::error::operation_aborted, Results()...);
+    }
+    catch (...)  // NOLINT(bugprone-empty-catch): without memory, the handler is destroyed
+    {
+    }
+
     /// The executor of a handler that has to be dispatched to it; it keeps its context running.
     using home_type = std::optional<boost::asio::any_completion_executor>;
 
@@ -168,6 +186,7 @@ private:
 
     std::shared_ptr<context_life> life_;
     std::optional<pending> pending_;
+    const int exceptions_ = std::uncaught_exceptions();
 };
 
 /// Completes an operation that was not started.

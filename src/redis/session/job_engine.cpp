@@ -24,6 +24,13 @@ job_engine::job_engine(connection& wire, std::uint64_t nonce, std::string wake_p
 
 // --- operations ---------------------------------------------------------------------------------
 
+namespace {
+
+/// In bytes, as for a failure that a program reports.
+constexpr std::size_t longest_reason = 65536;
+
+}  // namespace
+
 job_queue_id job_engine::open(job_queue_handle& queue)
 {
     if (queue.id == 0)
@@ -194,7 +201,7 @@ void job_engine::perform(const job_granted& what)
     {
         // Without a reason, the script would take the job for finished.
         if (const std::string text = thrown.what(); !text.empty())
-            reason = text;
+            reason = text.substr(0, longest_reason);
     }
     catch (...)  // NOLINT(bugprone-empty-catch): a constructor of the payload may throw anything
     {
