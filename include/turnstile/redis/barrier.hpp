@@ -50,9 +50,9 @@ namespace turnstile::redis {
  * is deleted one day after its last use (@ref memory).
  *
  * @par What is exact
- * An arrival counts once, in one round, whatever happens to messages and connections. If the *server* loses
- * its memory, waiting participants arrive anew, and dropped participants count again. A participant whose
- * round was complete, but which had not received the message, waits for another round.
+ * An arrival counts once, in one round, whatever happens to messages and connections, unless it fails with
+ * `errc::unknown_outcome`: after an hour without an answer. If the *server* loses its memory, waiting ones arrive anew,
+ * and dropped ones count again. A participant whose round was complete, but did not know it, waits for another one.
  *
  * @par Lifetime
  * As with @ref async_mutex.

@@ -44,9 +44,9 @@ namespace turnstile::redis {
  * creates a new one.
  *
  * @par What is exact
- * An arrival counts once, whatever happens to messages, connections and clients, unless its process crashes
- * before it sends the arrival. No waiter misses the opening. If the *server* loses its memory, all arrivals
- * are forgotten, and waiters wait until enough have arrived anew.
+ * An arrival counts once, whatever happens to messages, connections and clients, unless its process crashes before it
+ * sends the arrival, or it fails with `errc::unknown_outcome`: after an hour without an answer. No waiter misses the
+ * opening. If the *server* loses its memory, all arrivals are forgotten, and waiters wait until enough arrive anew.
  *
  * @par Lifetime
  * As with @ref async_mutex.
