@@ -59,12 +59,14 @@ struct folder
 };
 BOOST_DESCRIBE_STRUCT(folder, (), (depth, folders))
 
-/// A payload that cannot be made once after a test has set `refuses`. The exception has no text.
+/// A payload that cannot be made once after a test has set `refuses`.
 struct moody
 {
     struct exception : std::exception
     {
-        [[nodiscard]] const char* what() const noexcept override { return ""; }
+        [[nodiscard]] const char* what() const noexcept override { return text.c_str(); }
+
+        inline static std::string text;
     };
 
     moody()
@@ -252,6 +254,20 @@ BOOST_AUTO_TEST_CASE(a_payload_that_fails_without_a_text_becomes_a_dead_letter)
     BOOST_TEST(job.payload().number == 2);
     BOOST_TEST(moods.async_counts(use_future).get().dead == 1U);
     job.async_finish(use_future).get();
+}
+
+BOOST_AUTO_TEST_CASE(the_reason_of_a_payload_that_cannot_be_read_is_limited)
+{
+    redis::job_queue<moody> moods(*session, "q");
+    queue.async_push("{\"number\":1}", use_future).get();
+    queue.async_push("{\"number\":2}", use_future).get();
+    moody::exception::text = std::string(100'000, 'x');
+    moody::refuses = true;
+    moods.async_next(use_future).get().async_finish(use_future).get();
+    moody::exception::text.clear();
+    const auto dead = moods.async_list(job_state::dead, 0, 10, use_future).get();
+    BOOST_TEST_REQUIRE(dead.size() == 1U);
+    BOOST_TEST(dead[0].error.size() == 65536U);
 }
 
 BOOST_AUTO_TEST_CASE(a_payload_that_throws_no_standard_exception_becomes_a_dead_letter)

@@ -51,8 +51,8 @@ struct semaphore_answer
     directory_status status = directory_status::missing;
     /// The state right after the operation.
     listed_semaphore state;
-    /// The units of the operation: added, taken, or those of the permit. 0 if the session had to repeat the release of a
-    /// permit, because the permit was gone then.
+    /// The units of the operation: those to add or to take, also if it was refused, or those of the permit. 0 if the
+    /// session had to repeat the release of a permit, because the permit was gone then.
     std::int64_t units = 0;
     /// The id of a permit that was granted; empty if the units have no holder.
     std::string permit;

@@ -86,7 +86,7 @@ directory_handle::done_handler finish(const std::shared_ptr<directory_handle>& d
             parsed.answer.permit = call.permit;
         // Numbers of scripts are exact up to 2^53 only.
         if ((takes || call.what == directory_operation::add) && parsed.answer.units != 0)
-            parsed.answer.units = parsed.answer.status == directory_status::done ? call.number : 0;
+            parsed.answer.units = call.number;
         const std::vector<std::string> keys{directory->key_of(call.name)};
         if (parsed.more && takes && parsed.answer.status == directory_status::busy)
         {
