@@ -215,14 +215,15 @@ BOOST_AUTO_TEST_CASE(repeated_disconnections_back_off)
     scene.close();
 }
 
-// Here, an attempt takes longer than two health checks. Fails if that counts as a link that survived them.
+// The source of the credentials is slow, so an attempt takes longer than two health checks. Fails if that counts as a
+// link that survived them.
 BOOST_AUTO_TEST_CASE(a_trouble_after_a_slow_set_up_is_logged_once)
 {
     const redis_server server;
-    config settings = config::from_url(server.url() + "?health_check=50ms&max_backoff=10ms");
+    config settings = config::from_url(server.url() + "?health_check=300ms&max_backoff=10ms");
     settings.credentials = []
     {
-        std::this_thread::sleep_for(150ms);
+        std::this_thread::sleep_for(700ms);
         return turnstile::redis::user_credentials{};
     };
     connection_scene scene(settings);
@@ -232,11 +233,11 @@ BOOST_AUTO_TEST_CASE(a_trouble_after_a_slow_set_up_is_logged_once)
         {
             if (scene.seen.calls.ends_with('c'))
                 kills += kill_client(server) != "0" ? 1 : 0;
-            return kills == 5;
+            return kills == 3;
         }));
-    BOOST_TEST(scene.until_seen("cdcdcdcdcdc"));
+    BOOST_TEST(scene.until_seen("cdcdcdc"));
     // One for the trouble, and one for its end. A link may survive if the system stops this thread before the kill.
-    BOOST_TEST(scene.warnings < 10);
+    BOOST_TEST(scene.warnings < 6);
     scene.close();
 }
 

@@ -267,7 +267,7 @@ BOOST_AUTO_TEST_CASE(the_reason_of_a_payload_that_cannot_be_read_is_limited)
     moody::exception::text.clear();
     const auto dead = moods.async_list(job_state::dead, 0, 10, use_future).get();
     BOOST_TEST_REQUIRE(dead.size() == 1U);
-    BOOST_TEST(dead[0].error.size() == 65536U);
+    BOOST_TEST(dead[0].error.size() == redis::job_queue<moody>::job_type::max_error);
 }
 
 BOOST_AUTO_TEST_CASE(a_payload_that_throws_no_standard_exception_becomes_a_dead_letter)

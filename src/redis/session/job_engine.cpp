@@ -7,7 +7,9 @@
 #include <array>
 #include <boost/asio/error.hpp>
 #include <exception>
+#include <string>
 #include <turnstile/redis/error.hpp>
+#include <turnstile/redis/job_queue.hpp>
 
 #include "redis/protocol/job_text.hpp"
 #include "redis/protocol/protocol.hpp"
@@ -23,13 +25,6 @@ job_engine::job_engine(connection& wire, std::uint64_t nonce, std::string wake_p
 }
 
 // --- operations ---------------------------------------------------------------------------------
-
-namespace {
-
-/// In bytes, as for a failure that a program reports.
-constexpr std::size_t longest_reason = 65536;
-
-}  // namespace
 
 job_queue_id job_engine::open(job_queue_handle& queue)
 {
@@ -201,7 +196,7 @@ void job_engine::perform(const job_granted& what)
     {
         // Without a reason, the script would take the job for finished.
         if (const std::string text = thrown.what(); !text.empty())
-            reason = text.substr(0, longest_reason);
+            reason = text.substr(0, job_queue<std::string>::job_type::max_error);
     }
     catch (...)  // NOLINT(bugprone-empty-catch): a constructor of the payload may throw anything
     {
