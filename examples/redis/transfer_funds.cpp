@@ -277,21 +277,25 @@ void open_accounts(const plan& plan)
     examples::with_store(plan.settings, open);
 }
 
-/// Prints the result. Returns whether no account was ever overdrawn.
+/// Prints the result. Returns whether no account was ever overdrawn, and no money was lost or made.
 bool report(const plan& plan, const trouble_maker& trouble)
 {
     int lowest = 0;
+    int money = 0;
     const auto look = [&](examples::store& store) -> asio::awaitable<void>
     {
         for (const char* const what : {"done", "refused"})
             fmt::print("transfers {}: {}\n", what,
                        co_await examples::read_number(store, totals_key, what));
         lowest = co_await examples::read_number(store, totals_key, "lowest");
+        for (int i = 1; i <= plan.accounts; ++i)
+            money += co_await examples::read_number(store, account_key(i), "money");
     };
     examples::with_store(plan.settings, look);
     fmt::print("processes killed: {}, stopped: {}\n", trouble.killed(), trouble.frozen());
-    fmt::print("lowest balance: {}\n", lowest);
-    return lowest >= 0;
+    const int all_money = plan.accounts * start_money;
+    fmt::print("lowest balance: {}\nmoney in the end: {} of {}\n", lowest, money, all_money);
+    return lowest >= 0 && money == all_money;
 }
 
 }  // namespace
