@@ -64,12 +64,14 @@ public:
     /// The processes that are not known to have ended.
     [[nodiscard]] const std::vector<pid_t>& children() const noexcept { return children_; }
 
-    /// Kills a process with SIGKILL, as a crash would.
+    /// Kills a process with SIGKILL, as a crash would. Throws if it had failed before.
     void kill(pid_t child)
     {
+        int status = 0;
         ::kill(child, SIGKILL);
-        ::waitpid(child, nullptr, 0);
-        std::erase(children_, child);
+        ::waitpid(child, &status, 0);
+        const bool was_killed = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
+        note(child, was_killed ? 0 : status);
     }
 
     /// Waits until a process has stopped itself. Throws if it has exited instead.
