@@ -11,6 +11,8 @@ _turnstile() {
   done
   help=$("$1" "${subcommand[@]}" --help 2> /dev/null)
   if [[ $cur == -* ]]; then
+    # A subcommand also accepts the options of the program.
+    ((!${#subcommand[@]})) || help+=$'\n'$("$1" --help 2> /dev/null)
     help=$(grep -oE '^ +(-h, *)?--[a-z-]+' <<< "$help" | grep -oE -- '--[a-z-]+')
   elif ((${#subcommand[@]})); then
     return

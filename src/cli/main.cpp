@@ -30,7 +30,9 @@ using turnstile::redis::async_semaphore;
 using turnstile::redis::config;
 using turnstile::redis::log_level;
 
-constexpr const char* examples = R"(
+constexpr const char* footer = R"(
+Each subcommand also accepts --redis.
+
 Examples:
   turnstile run backup -- pg_dump -f /backup/shop.sql shop
   turnstile run --timeout 0s nightly -- /usr/local/bin/report || echo "runs elsewhere"
@@ -187,7 +189,7 @@ config settings_for(const std::string& url)
 int start(int argc, char** argv)
 {
     CLI::App app("Locks over Redis for scripts and operators.", "turnstile");
-    app.footer(examples);
+    app.footer(footer);
     app.set_version_flag("--version", "turnstile " TURNSTILE_VERSION, "Print the version and exit");
     app.require_subcommand(1);
     std::string url;

@@ -29,5 +29,6 @@ complete_line() {
 }
 [[ $(complete_line "$program" '') == 'run show free' ]]
 [[ $(complete_line "$program" show --k) == --kind ]]
+[[ $(complete_line "$program" show --r) == --redis ]]
 [[ $(complete_line "$program" run a --ti) == --timeout ]]
 [[ -z $(complete_line "$program" run a -- --ti) ]]
