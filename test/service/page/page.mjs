@@ -11,8 +11,10 @@
 import assert from 'node:assert/strict';
 import {spawn} from 'node:child_process';
 import {once} from 'node:events';
+import {mkdtempSync, rmSync} from 'node:fs';
 import {createRequire} from 'node:module';
 import {createServer} from 'node:net';
+import {tmpdir} from 'node:os';
 import path from 'node:path';
 
 const [program, modules, screenshots] = process.argv.slice(2);
@@ -67,15 +69,17 @@ async function free_port() {
 
 // Starts a Redis server. Debian's redis-check-rdb is the server if it is called by that name.
 async function start_redis() {
-  const port = await free_port();
-  const child = spawn('redis-check-rdb', ['--bind', '127.0.0.1', '--port', String(port), '--save', ''],
+  const folder = mkdtempSync(path.join(tmpdir(), 'page-'));
+  process.on('exit', () => rmSync(folder, {recursive: true}));
+  const socket = path.join(folder, 'redis.sock');
+  const child = spawn('redis-check-rdb', ['--port', '0', '--unixsocket', socket, '--save', ''],
     {argv0: 'redis-server', stdio: ['ignore', 'pipe', 'inherit']});
   children.add(child);
   for await (const text of child.stdout.iterator({destroyOnReturn: false}))
-    if (String(text).includes('Ready to accept connections')) break;
+    if (/ready to accept connections/i.test(text)) break;
   child.stdout.resume();
   return {
-    url: 'redis://127.0.0.1:' + port,
+    url: 'unix://' + socket,
     async end() {
       children.delete(child);
       child.kill('SIGKILL');
