@@ -359,6 +359,26 @@ bool is_stuck(const turnstile::redis::lock_status& status)
     return status.is_held();
 }
 
+boost::asio::awaitable<bool> move_in_time(turnstile::redis::async_mutex& account, shelf_type& shelf)
+{
+    // [time_limit]
+    // Throws errc::unreachable if the server cannot be reached after 10 seconds.
+    auto guard = co_await account.async_try_lock_for(std::chrono::seconds(10));
+    if (!guard)
+        co_return false;  // others held the lock for the whole time
+    co_await shelf.take(guard->fencing_token());
+    co_await guard->async_unlock();  // throws errc::lost if the lock was lost
+    // [time_limit]
+    co_return true;
+}
+
+boost::asio::awaitable<void> time_limits(turnstile::redis::session& session)
+{
+    turnstile::redis::async_mutex account{session, "account:1"};
+    shelf_type shelf{1};
+    check(co_await move_in_time(account, shelf) && shelf.parts == 0);
+}
+
 boost::asio::awaitable<void> inspection(turnstile::redis::session& session)
 {
     turnstile::redis::async_mutex held{session, "orders/42"};
@@ -392,6 +412,7 @@ boost::asio::awaitable<void> all(boost::asio::any_io_executor executor)
     co_await barriers(session);
     co_await fenced(session);
     co_await leaders(session);
+    co_await time_limits(session);
     co_await inspection(session);
     many(session);
     durable(session);
