@@ -184,14 +184,14 @@ awaitable<bool> notifier::deliver(const notify_target& target, std::string body,
 
     delivery state(*this);
     std::chrono::milliseconds delay{500};
-    for (int i = 1; !closing_; ++i)
+    for (int i = 1; !closing_ && clock::now() < end; ++i)
     {
         const bool delivered = co_await attempt(state, target, text, end);
         if (delivered)
             co_return true;
-        if (i == settings_.attempts || closing_ || clock::now() + delay >= end)
+        if (i == settings_.attempts || closing_)
             break;
-        state.pause.expires_after(delay);
+        state.pause.expires_after(std::min<clock::duration>(delay, end - clock::now()));
         co_await state.pause.async_wait(as_result);
         delay *= 2;
     }

@@ -339,7 +339,6 @@ grant redis_store::make_grant(semaphore_answer answer, std::chrono::steady_clock
 /// Releases granted units if their client has not received the grant. Returns whether Redis has answered.
 awaitable<bool> redis_store::undo(semaphore_answer granted)
 {
-    ++counts_.undone;
     error_code error;
     semaphore_answer answer;
     const std::string& name = granted.state.name;
@@ -350,6 +349,8 @@ awaitable<bool> redis_store::undo(semaphore_answer granted)
         std::tie(error, answer) =
             co_await directory_.async_release(name, granted.permit, as_result);
     const result ended = publish_result(error, answer, happening::released, "undone");
+    if (ended.what == outcome::done)
+        ++counts_.undone;
     const bool is_answered = ended.what != outcome::unavailable;
     if (!is_answered)
         log(log_level::warning, "cannot return the units of a client that has not received them",

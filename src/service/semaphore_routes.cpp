@@ -189,7 +189,8 @@ awaitable<void> service::call_back(std::string id, notify_target target, std::st
     if (!delivered && !closing_)
         log(log_level::warning, "call-back failed",
             {{"id", id}, {"host", target.host}, {"port", target.port}});
-    if (!delivered && granted.undo)
+    // After the end of the lease, the permit lives only if the receiver has renewed it.
+    if (!delivered && granted.undo && notifier::clock::now() < end)
         granted.undo();
 }
 

@@ -390,6 +390,53 @@ BOOST_AUTO_TEST_CASE(units_return_if_the_receiver_fails)
     }
 }
 
+BOOST_AUTO_TEST_CASE(permit_that_the_receiver_has_renewed_outlasts_a_failed_call)
+{
+    const redis_server redis;
+    for (std::vector<std::string> arguments : backends(redis))
+    {
+        const receiver to;
+        arguments.insert(arguments.end(), {"--notify-attempts", "20", "--max-notifications", "1"});
+        const calling_server server(to, arguments);
+        server.create_empty();
+        server.up();
+        BOOST_TEST(server.notify(to.url(), R"(,"lease":5)").status == 202);
+        const std::string permit = R"({"name":"a","permit":")" +
+                                   member(to.take("500 Internal Server Error").body, "permit") +
+                                   '"';
+        BOOST_TEST(server.post("/semaphore/renew", permit + R"(,"lease":600})").status == 200);
+        // The next call-back is accepted when this one has ended.
+        while (server.notify(to.url()).status != 202)
+            if (to.has_calls())
+                std::ignore = to.take("500 Internal Server Error");
+        BOOST_TEST(server.post("/semaphore/renew", permit + '}').status == 200);
+    }
+}
+
+BOOST_AUTO_TEST_CASE(receiver_that_has_released_its_permit_is_not_counted)
+{
+    const redis_server redis;
+    for (std::vector<std::string> arguments : backends(redis))
+    {
+        const receiver to;
+        arguments.insert(arguments.end(), {"--notify-attempts", "2", "--max-notifications", "1"});
+        const calling_server server(to, arguments);
+        server.create_empty();
+        server.up();
+        BOOST_TEST(server.notify(to.url(), R"(,"lease":600)").status == 202);
+        const std::string permit = R"({"name":"a","permit":")" +
+                                   member(to.take("500 Internal Server Error").body, "permit") +
+                                   "\"}";
+        BOOST_TEST(server.post("/semaphore/up", permit).status == 200);
+        std::ignore = to.take("500 Internal Server Error");
+        while (server.notify(to.url()).status != 202)
+            std::this_thread::yield();
+        // Another request of the server to Redis ends after that of the failed call.
+        BOOST_TEST(server.post("/semaphore/up", R"({"name":"a"})").status == 200);
+        BOOST_TEST(metric(server.address(), "undone_total") == 0);
+    }
+}
+
 BOOST_AUTO_TEST_CASE(receiver_may_answer_with_a_long_head)
 {
     const receiver to;
