@@ -64,8 +64,8 @@ struct response
     std::function<void()> undo;
 
     /// Whether the connection checks that the client is still there before it sends the answer: sending to a client
-    /// that has hung up may succeed. Not set for an answer that was ready at once, so that a client may end its sending
-    /// side after such a request.
+    /// that has hung up may succeed. Not set if the request does not wait and its answer was ready at once, so that a
+    /// client may end its sending side after it.
     bool checks_client = false;
 };
 

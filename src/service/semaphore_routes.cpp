@@ -99,7 +99,7 @@ awaitable<response> service::down(const request& message, const std::string&)
     if (granted.what != outcome::busy || wanted.wait == wanted.wait.zero())
     {
         answer = to_response(std::move(granted), name, store_->largest());
-        answer.checks_client = store_->is_shared();
+        answer.checks_client = store_->is_shared() || wanted.wait != wanted.wait.zero();
         co_return answer;
     }
     answer.later = [this, name, wanted] { return down_later(name, wanted); };

@@ -655,6 +655,26 @@ BOOST_AUTO_TEST_CASE(a_client_may_end_its_side_after_a_down_that_does_not_wait)
     BOOST_TEST(client.ends());
 }
 
+BOOST_AUTO_TEST_CASE(a_client_that_would_wait_and_has_hung_up_takes_no_unit)
+{
+    const server_process server;
+    ask(server.address(), "POST", "/semaphore", R"({"name":"a","value":1})");
+    for (const std::string more : {"", ",\"lease\":600"})
+    {
+        http_client client(server.address());
+        // The request and the end arrive together, while a unit is available.
+        server.signal(SIGSTOP);
+        client.send(
+            request_text("POST", "/semaphore/down", R"({"name":"a","wait":600)" + more + '}'));
+        client.end_sending();
+        server.signal(SIGCONT);
+        BOOST_TEST(client.ends());
+        BOOST_TEST(ask(server.address(), "GET", "/semaphore/value/a").body ==
+                   R"({"name":"a","value":1})");
+    }
+    BOOST_TEST(metric(server.address(), "undone_total") == 2);
+}
+
 BOOST_AUTO_TEST_CASE(a_grant_that_meets_a_deletion_has_a_permit_or_is_none)
 {
     const server_process server;
