@@ -402,7 +402,7 @@ function show_emptiness(empty) {
 
 // --- the details of one semaphore -------------------------------------------------------------
 
-let details = null; // { element, data, asked, at, holders }
+let details = null; // { element, tried, data, asked, at, holders }
 let stale_details = false;
 let loading = false;
 const pending = new Set(); // The waits of this page.
@@ -430,7 +430,7 @@ function new_details(name) {
     if (submitted.submitter?.value === 'up') up(name, Number(n.value));
     else down_with(name, Number(n.value), Number(wait.value), Number(lease.value));
   });
-  return { element, data: null, asked: 0, at: 0, holders: new Map() };
+  return { element, tried: 0, data: null, asked: 0, at: 0, holders: new Map() };
 }
 
 // A `down` with all its options. The page shows its wait, and can cancel it.
@@ -543,10 +543,13 @@ function show_details() {
 async function load_details() {
   const name = opened;
   const asked = performance.now();
+  details.tried = asked;
   loading = true;
   stale_details = false;
   try {
-    const answer = await request('GET', `semaphore/detail/${encodeURIComponent(name)}`);
+    // Without a limit, a connection that breaks without a trace would keep the page from loading any details.
+    const limit = AbortSignal.timeout(10000);
+    const answer = await request('GET', `semaphore/detail/${encodeURIComponent(name)}`, null, limit);
     if (answer.ok && name === opened && details) {
       details.data = await answer.json();
       details.at = performance.now();
@@ -555,7 +558,7 @@ async function load_details() {
       show_own();
     }
   } catch (error) {
-    stale_details = true; // The connection of the events is lost, too; the next one loads the details again.
+    // The clock tries it again.
   }
   // Many changes in a short time need few requests.
   setTimeout(() => {
@@ -704,10 +707,10 @@ setInterval(() => {
   tick();
   if (document.body.className !== 'live') return;
   draw_charts();
-  if (details && details.data) {
-    show_participants();
+  if (details) {
+    if (details.data) show_participants();
     // Over Redis, no event reports a renewal by another server, or a permit that passed to a waiter there.
-    if (performance.now() - details.at > 5000) stale_details = true;
+    if (performance.now() - details.tried > 5000) stale_details = true;
     show_details();
   }
   show_own();

@@ -329,6 +329,23 @@ const tests = {
     assert.equal((await server.ask('POST', '/semaphore/up', {name: 'crane', permit})).status, 409);
   },
 
+  async details_are_read_again_after_a_failure({page, server}) {
+    await server.ask('POST', '/semaphore', {name: 'kiln', value: 1});
+    await server.ask('POST', '/semaphore/down', {name: 'kiln', lease: 600});
+    // A refusal, a broken connection, and one that breaks without a trace.
+    for (const fail of [route => route.fulfill({status: 503}), route => route.abort(), () => {}]) {
+      const failed = new Promise(resolve =>
+        page.route('**/semaphore/detail/*', async route => resolve(await fail(route)), {times: 1}));
+      await open(page, 'kiln');
+      await failed;
+      // Unread details do not claim that there is nobody.
+      assert.equal(await row(page, 'kiln').locator('.none').filter({visible: true}).count(), 0);
+      await row(page, 'kiln').locator('.holders li').waitFor();
+      await shows(row(page, 'kiln').locator('.queue + p'), 'Nobody waits.');
+      await open(page, 'kiln');
+    }
+  },
+
   async a_refusal_is_shown({page, server}) {
     await server.ask('POST', '/semaphore', {name: 'busy', value: 1});
     await server.ask('POST', '/semaphore/down', {name: 'busy'});
