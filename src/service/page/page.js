@@ -202,9 +202,9 @@ setInterval(() => {
   if (stream && !retry_at && performance.now() - last_byte > 40000) stream.abort();
 }, 5000);
 
-// A hidden tab closes its connection, because browsers open only a few to one server.
+// A hidden tab closes its connection, or opens none, because browsers open only a few to one server.
 let pause = 0;
-document.addEventListener('visibilitychange', () => {
+function follow_visibility() {
   clearTimeout(pause);
   if (document.hidden) {
     pause = setTimeout(() => {
@@ -217,8 +217,11 @@ document.addEventListener('visibilitychange', () => {
   } else if (!stream || retry_at) {
     connect();
   }
+}
+document.addEventListener('visibilitychange', follow_visibility);
+addEventListener('online', () => {
+  if (!document.hidden) connect();
 });
-addEventListener('online', connect);
 $('retry').addEventListener('click', connect);
 
 // --- charts ----------------------------------------------------------------------------------
@@ -718,4 +721,4 @@ setInterval(() => {
 
 show_connection('');
 draw_charts();
-connect();
+follow_visibility();

@@ -346,6 +346,29 @@ const tests = {
     }
   },
 
+  async a_tab_in_the_background_is_not_connected({page}) {
+    const set_hidden = hidden => Object.defineProperty(document, 'hidden', {value: hidden, configurable: true});
+    await page.addInitScript(set_hidden, true);
+    await page.clock.install();
+    let connections = 0;
+    page.on('request', request => connections += request.url().endsWith('/events'));
+    await page.reload();
+    await page.clock.fastForward(61_000);
+    await page.locator('body.paused').waitFor();
+    await page.evaluate(async () => {
+      dispatchEvent(new Event('online'));
+      await fetch('healthz');
+    });
+    assert.equal(connections, 0);
+    await page.evaluate(set_hidden, false);
+    await page.evaluate(() => document.dispatchEvent(new Event('visibilitychange')));
+    await live(page);
+    await page.evaluate(set_hidden, true);
+    await page.evaluate(() => document.dispatchEvent(new Event('visibilitychange')));
+    await page.clock.fastForward(61_000);
+    await page.locator('body.paused').waitFor();
+  },
+
   async a_refusal_is_shown({page, server}) {
     await server.ask('POST', '/semaphore', {name: 'busy', value: 1});
     await server.ask('POST', '/semaphore/down', {name: 'busy'});
