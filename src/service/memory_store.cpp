@@ -300,8 +300,10 @@ void memory_store::restore(const stored_state& stored)
     if (stored.permit.empty())
         return;
     // The lease continued while no server ran. If the clock was set back, at most one more lease is left.
-    const auto rest = std::min<std::chrono::system_clock::duration>(
-        stored.until - std::chrono::system_clock::now(), stored.lease);
+    const auto rest =
+        std::min<clock::duration>(std::chrono::duration_cast<clock::duration>(
+                                      stored.until - std::chrono::system_clock::now()),
+                                  stored.lease);
     add_permit(std::string(stored.permit), find(stored.name), stored.units, stored.lease,
                clock::now() + rest, stored.token, {});
 }

@@ -7,6 +7,7 @@
 
 #include "service/store.hpp"
 
+#include <boost/asio/basic_waitable_timer.hpp>
 #include <boost/asio/io_context.hpp>
 #include <chrono>
 #include <cstddef>
@@ -90,7 +91,7 @@ public:
 
 private:
     using semaphore_type = basic_async_semaphore<executor, unsynchronized>;
-    using clock = std::chrono::steady_clock;
+    using clock = redis::lease_clock;
 
     struct waiter
     {
@@ -162,7 +163,7 @@ private:
     std::map<std::string, std::shared_ptr<semaphore_record>, std::less<>> semaphores_;
     leases leases_;
     deadlines deadlines_;
-    timer timer_;
+    boost::asio::basic_waitable_timer<clock, boost::asio::wait_traits<clock>, executor> timer_;
     std::uint64_t last_token_;
     store_metrics counts_;
     std::uint64_t expired_ = 0;

@@ -133,7 +133,7 @@ struct notifier::delivery
 struct notifier::lookup
 {
     explicit lookup(asio::io_context& context)
-        : done(context, notifier::clock::time_point::max())
+        : done(context, timer::time_point::max())
     {
     }
 
@@ -279,7 +279,7 @@ awaitable<bool> notifier::attempt(delivery& state, const notify_target& target,
     }
     if (!connected || closing_)
         co_return false;
-    state.stream.expires_at(until);
+    state.stream.expires_after(until - clock::now());
     bool accepted = false;
     if (target.tls)
     {

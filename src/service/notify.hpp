@@ -16,6 +16,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <turnstile/redis/lease_clock.hpp>
 #include <unordered_map>
 #include <unordered_set>
 #include <vector>
@@ -64,7 +65,7 @@ struct notify_target
 class notifier
 {
 public:
-    using clock = std::chrono::steady_clock;
+    using clock = redis::lease_clock;
 
     /// @throws std::runtime_error  if the file with authorities cannot be used.
     notifier(boost::asio::io_context& context, notify_settings settings);

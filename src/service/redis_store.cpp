@@ -162,7 +162,7 @@ awaitable<result> redis_store::free(std::string_view name, std::uint64_t token)
 awaitable<grant> redis_store::try_down(std::string_view name, const down_request& wanted)
 {
     const auto terms = terms_of(wanted);
-    const auto begin = std::chrono::steady_clock::now();
+    const auto begin = redis::lease_clock::now();
     const auto [error, answer] =
         co_await directory_.async_take(name, wanted.units, terms, as_result);
     if (!error && answer.status == directory_status::done)
@@ -247,7 +247,7 @@ awaitable<grant> redis_store::keep(std::string_view name, const down_request& wa
                                    std::chrono::milliseconds waited)
 {
     const auto terms = terms_of(wanted);
-    const auto begin = std::chrono::steady_clock::now();
+    const auto begin = redis::lease_clock::now();
     auto [error, answer] = co_await directory_.async_keep(name, units, terms, as_result);
     if (!error && answer.status == directory_status::done)
         co_return make_grant(answer, begin, waited);
@@ -318,7 +318,7 @@ result redis_store::publish_result(error_code error, const semaphore_answer& ans
 }
 
 /// Makes a grant from the answer to a command that was sent at @p begin or later.
-grant redis_store::make_grant(semaphore_answer answer, std::chrono::steady_clock::time_point begin,
+grant redis_store::make_grant(semaphore_answer answer, redis::lease_clock::time_point begin,
                               std::chrono::milliseconds waited)
 {
     ++counts_.grants;

@@ -76,7 +76,7 @@ private:
     awaitable<bool> undo(redis::semaphore_answer granted);
     [[nodiscard]] result publish_result(error_code error, const redis::semaphore_answer& answer,
                                         happening what, std::string_view reason = {}) const;
-    grant make_grant(redis::semaphore_answer answer, std::chrono::steady_clock::time_point begin,
+    grant make_grant(redis::semaphore_answer answer, redis::lease_clock::time_point begin,
                      std::chrono::milliseconds waited = {});
     void publish(happening what, const redis::semaphore_answer& answer,
                  std::chrono::milliseconds waited = {}, std::string_view reason = {}) const;

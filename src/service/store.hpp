@@ -15,6 +15,7 @@
 #include <string>
 #include <string_view>
 #include <turnstile/async_semaphore.hpp>
+#include <turnstile/redis/lease_clock.hpp>
 #include <utility>
 #include <vector>
 
@@ -59,7 +60,7 @@ struct grant : result
     /// The fencing token of the permit.
     std::uint64_t token = 0;
     /// The time at which the lease of the permit began, or an earlier one.
-    std::chrono::steady_clock::time_point begin{};
+    redis::lease_clock::time_point begin{};
     /// Releases the units, because the client has not received the grant. Empty if nothing was granted.
     std::function<void()> undo{};
 };

@@ -4,7 +4,8 @@
 
 // Preloaded into a server (LD_PRELOAD), it moves the time of day by as many microseconds as the file
 // $TURNSTILE_CLOCK_OFFSET says, a number of 64 bits, which a test changes while the server runs. The
-// monotonic clock is left alone, as it is when somebody sets the time.
+// monotonic clock is left alone, as it is when somebody sets the time. With $TURNSTILE_MOVED_CLOCK, it moves the time
+// since the start of the machine instead, as if the machine had slept.
 
 #include <cstdint>
 #include <cstdlib>
@@ -19,10 +20,14 @@ namespace {
 
 const std::int64_t zero = 0;
 const volatile std::int64_t* offset = &zero;
+clockid_t moved_clock = CLOCK_REALTIME;
 
 // Before main: what is called even earlier sees the real time.
 [[gnu::constructor]] void map_offset()
 {
+    // NOLINTNEXTLINE(concurrency-mt-unsafe): nobody else runs before main.
+    if (std::getenv("TURNSTILE_MOVED_CLOCK") != nullptr)
+        moved_clock = CLOCK_BOOTTIME;
     // NOLINTNEXTLINE(concurrency-mt-unsafe): nobody else runs before main.
     const char* const path = std::getenv("TURNSTILE_CLOCK_OFFSET");
     if (path == nullptr)
@@ -58,7 +63,7 @@ extern "C" int gettimeofday(timeval* now, void* zone) noexcept
 {
     static auto* const real = next<int(timeval*, void*)>("gettimeofday");
     const int result = real(now, zone);
-    if (result == 0)
+    if (result == 0 && moved_clock == CLOCK_REALTIME)
         move(now->tv_sec, now->tv_usec, 1'000'000);
     return result;
 }
@@ -67,7 +72,7 @@ extern "C" int clock_gettime(clockid_t which, timespec* now) noexcept
 {
     static auto* const real = next<int(clockid_t, timespec*)>("clock_gettime");
     const int result = real(which, now);
-    if (result == 0 && which == CLOCK_REALTIME)
+    if (result == 0 && which == moved_clock)
         move(now->tv_sec, now->tv_nsec, 1'000'000'000);
     return result;
 }

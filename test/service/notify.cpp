@@ -7,6 +7,7 @@
 #include "http_client.hpp"
 #include "server_files.hpp"
 #include "server_process.hpp"
+#include "sleeping_machine.hpp"
 #include "support/redis_server.hpp"
 #include "support/tcp_proxy.hpp"
 #include "support/tls_files.hpp"
@@ -20,6 +21,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <fstream>
+#include <functional>
 #include <memory>
 #include <openssl/ssl.h>
 #include <poll.h>
@@ -37,6 +39,7 @@ using turnstile::test::redis_server;
 using turnstile::test::request_text;
 using turnstile::test::server_files;
 using turnstile::test::server_process;
+using turnstile::test::sleeping_machine;
 using turnstile::test::tcp_proxy;
 using turnstile::test::tls_files;
 using turnstile::test::undisturbed_url;
@@ -99,8 +102,10 @@ public:
         return (tls_ ? "https://" : "http://") + place_ + "/hook?x=1";
     }
 
-    /// Waits for a call, and answers it.
-    [[nodiscard]] call take(const std::string& status, const std::string& headers = {}) const
+    /// Waits for a call, and answers it. Calls @p meanwhile before the answer.
+    [[nodiscard]] call take(
+        const std::string& status, const std::string& headers = {},
+        const std::function<void()>& meanwhile = [] {}) const
     {
         const int client = ::accept(listener_, nullptr, nullptr);
         std::unique_ptr<SSL, decltype(&::SSL_free)> session(nullptr, &::SSL_free);
@@ -132,6 +137,7 @@ public:
         while (!is_whole() && (size = receive()) > 0)
             text.append(buffer, static_cast<std::size_t>(size));
         BOOST_TEST_REQUIRE(is_whole());
+        meanwhile();
         const std::string answer =
             "HTTP/1.1 " + status + "\r\n" + headers + "Content-Length: 0\r\n\r\n";
         if (session)
@@ -207,8 +213,8 @@ private:
 struct calling_server : server_process
 {
     explicit calling_server(const receiver& to, std::vector<std::string> more = {},
-                            const std::string& log = {})
-        : server_process(arguments(to, std::move(more)), {"TURNSTILE_NOTIFY_SECRET=secret"}, log)
+                            const std::string& log = {}, std::vector<std::string> variables = {})
+        : server_process(arguments(to, std::move(more)), with_secret(std::move(variables)), log)
     {
     }
 
@@ -243,6 +249,12 @@ private:
     {
         more.insert(more.end(), {"--notify-host", to.place()});
         return more;
+    }
+
+    static std::vector<std::string> with_secret(std::vector<std::string> variables)
+    {
+        variables.emplace_back("TURNSTILE_NOTIFY_SECRET=secret");
+        return variables;
     }
 };
 
@@ -485,6 +497,22 @@ BOOST_AUTO_TEST_CASE(no_receiver_is_called_after_the_end_of_the_lease)
     BOOST_TEST(next.receive().status == 200);
     if (to.has_calls())
         BOOST_TEST(member(to.take("500 Internal Server Error").body, "event") == "granted");
+    // The next call-back is accepted when this one has ended.
+    do
+        BOOST_TEST_REQUIRE(!to.has_calls());
+    while (server.notify(to.url()).status != 202);
+}
+
+BOOST_AUTO_TEST_CASE(no_receiver_is_called_if_the_machine_has_slept_for_the_whole_lease)
+{
+    const receiver to;
+    sleeping_machine machine;
+    const calling_server server(to, {"--max-notifications", "1", "--notify-attempts", "20"}, {},
+                                machine.variables());
+    BOOST_TEST(server.post("/semaphore", R"({"name":"a","value":1})").status == 200);
+    BOOST_TEST(server.notify(to.url(), R"(,"lease":60)").status == 202);
+    const call got = to.take("500 Internal Server Error", {}, [&] { machine.sleep_for(100s); });
+    BOOST_TEST(member(got.body, "event") == "granted");
     // The next call-back is accepted when this one has ended.
     do
         BOOST_TEST_REQUIRE(!to.has_calls());

@@ -9,10 +9,12 @@
 #include "http_client.hpp"
 #include "server_files.hpp"
 #include "server_process.hpp"
+#include "sleeping_machine.hpp"
 
 #include <algorithm>
 #include <array>
 #include <boost/test/unit_test.hpp>
+#include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <fcntl.h>
@@ -42,6 +44,7 @@ using turnstile::test::metric;
 using turnstile::test::request_text;
 using turnstile::test::server_files;
 using turnstile::test::server_process;
+using turnstile::test::sleeping_machine;
 
 namespace {
 
@@ -307,6 +310,21 @@ BOOST_AUTO_TEST_CASE(a_stopping_server_does_not_wait_for_leases)
     client.send(renewal.substr(1));
     BOOST_TEST(client.receive().status == 200);
     BOOST_TEST(server.exit_status() == 0);
+}
+
+BOOST_AUTO_TEST_CASE(leases_continue_while_the_machine_sleeps)
+{
+    sleeping_machine machine;
+    const server_process server({}, machine.variables());
+    const auto& address = server.address();
+    ask(address, "POST", "/semaphore", R"({"name":"a","value":1})");
+    BOOST_TEST(ask(address, "POST", "/semaphore/down", R"({"name":"a","lease":600})").status ==
+               200);
+    BOOST_TEST(ask(address, "GET", "/semaphore/value/a").body == R"({"name":"a","value":0})");
+    machine.sleep_for(std::chrono::minutes(11));
+    // Without the sleep, the permit would keep the unit for ten minutes.
+    BOOST_TEST(ask(address, "POST", "/semaphore/down", R"({"name":"a","wait":600})").status == 200);
+    BOOST_TEST(metric(address, "expired_total") == 1);
 }
 
 BOOST_AUTO_TEST_CASE(tokens_rise_when_the_server_is_started_again)
