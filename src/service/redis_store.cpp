@@ -67,8 +67,12 @@ outcome to_outcome(directory_status status)
     return outcome::unavailable;
 }
 
-result unavailable(error_code error)
+/// The result of a call that has failed.
+result failed(error_code error)
 {
+    // No semaphore has such a name.
+    if (error == redis::errc::invalid_name)
+        return {outcome::missing};
     return {outcome::unavailable, 0, "Redis: " + error.message()};
 }
 
@@ -76,7 +80,7 @@ result unavailable(error_code error)
 result to_result(error_code error, const semaphore_answer& answer)
 {
     if (error)
-        return unavailable(error);
+        return failed(error);
     return {to_outcome(answer.status), answer.state.value};
 }
 
@@ -173,7 +177,7 @@ awaitable<grant> redis_store::try_down(std::string_view name, const down_request
 awaitable<listed_page> redis_store::list(std::string_view after, std::size_t limit)
 {
     auto [error, found] = co_await directory_.async_list(after, limit, as_result);
-    listed_page page{error ? unavailable(error) : result{outcome::done}};
+    listed_page page{error ? failed(error) : result{outcome::done}};
     for (const redis::listed_semaphore& each : found.semaphores)
         page.semaphores.push_back(to_listed(each));
     page.next = std::move(found.next);
@@ -184,7 +188,7 @@ awaitable<detailed> redis_store::detail(std::string_view name, std::size_t limit
 {
     const auto [error, found] = co_await directory_.async_detail(name, limit, as_result);
     if (error)
-        co_return detailed{unavailable(error)};
+        co_return detailed{failed(error)};
     detailed answer{{to_outcome(found.status)}};
     answer.state = to_listed(found.state);
     for (const redis::listed_waiter& each : found.waiters)
@@ -198,7 +202,7 @@ awaitable<detailed> redis_store::detail(std::string_view name, std::size_t limit
 awaitable<result> redis_store::check()
 {
     const auto [error] = co_await session_.async_ping(as_result);
-    co_return error ? unavailable(error) : result{outcome::done};
+    co_return error ? failed(error) : result{outcome::done};
 }
 
 // --- waiting ------------------------------------------------------------------------------------
@@ -287,7 +291,7 @@ awaitable<grant> redis_store::end_wait(std::string_view name, const down_request
     if (closing_)
         co_return grant{{outcome::closing}};
     const bool is_failure = error && error != asio::error::operation_aborted;
-    grant refused{is_failure ? unavailable(error) : result{outcome::busy}};
+    grant refused{is_failure ? failed(error) : result{outcome::busy}};
     auto [unread, found] = co_await directory_.async_read(name, as_result);
     found.units = wanted.units;
     if (!unread && found.status == directory_status::done)

@@ -592,6 +592,21 @@ BOOST_AUTO_TEST_CASE(stream_ends_if_redis_cannot_be_reached)
         std::this_thread::yield();
 }
 
+BOOST_AUTO_TEST_CASE(a_name_that_is_too_long_for_redis_is_missing)
+{
+    const redis_server redis;
+    const std::vector<std::string> options{"--max-header", "1048576"};
+    const server_process local(options);
+    const server_process shared({options[0], options[1], "--redis", undisturbed_url(redis.url())});
+    const std::string name(70'000, 'x');
+    for (const server_process* const server : {&local, &shared})
+        for (const auto& [method, target] :
+             std::vector<std::pair<std::string, std::string>>{{"GET", "/semaphore/value/"},
+                                                              {"GET", "/semaphore/detail/"},
+                                                              {"DELETE", "/semaphore/"}})
+            BOOST_TEST(ask(server->address(), method, target + name).status == 404);
+}
+
 BOOST_AUTO_TEST_CASE(warnings_about_redis_are_logged)
 {
     redis_server redis;
