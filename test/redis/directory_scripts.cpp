@@ -721,6 +721,31 @@ BOOST_AUTO_TEST_CASE(reading_serves_waiters)
     TEST_WORDS(messages());
 }
 
+BOOST_AUTO_TEST_CASE(reading_writes_nothing_if_only_the_time_has_passed)
+{
+    enlist(1);
+    take(1, "p");
+    acquire("a#1.1", 1);
+    pass(500ms);
+    const auto before = *store.hash("pool");
+    BOOST_TEST(read()[2] == "1");
+    detail();
+    BOOST_TEST((*store.hash("pool") == before));
+    renew_permit("p");
+    BOOST_TEST((*store.hash("pool") != before));
+}
+
+// Otherwise, the time would stand still as long as everybody only reads.
+BOOST_AUTO_TEST_CASE(reading_notes_that_the_clock_was_set_back)
+{
+    enlist(1);
+    take(1, "p");
+    store.clock -= 3'600'000'000;
+    TEST_WORDS(read(), "ok", "0", "0", "1", "0", "0", "0");
+    pass(1s);
+    TEST_WORDS(read(), "ok", "1", "0", "0", "0", "0", "0");
+}
+
 BOOST_AUTO_TEST_CASE(many_waiters_are_served_by_several_calls)
 {
     capacity = 100;

@@ -12,6 +12,7 @@
 -- flags: allow-oom
 local s, why = open(KEYS[1], read_clock(), ARGV[3], ARGV[5], '-1')
 if not s then return why end
+s.reads = true
 expire_grants(s)
 local list, last = {conclude(s, 'ok'), ''}, text(ARGV[7] - 1)
 -- The index -1 is that of the last permit.

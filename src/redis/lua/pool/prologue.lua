@@ -79,6 +79,7 @@ local function open(key, wall, claim, capacity, outside, packed)
   for _, word in ipairs({'held', 'fence', 'given', 'outside', 'expiry', 'skew', 'capacity', 'origin', 'born', 'ticket'}) do
     s[word] = s[word] + 0
   end
+  s.packed = packed
   if string.find(flags, 's', 1, true) then s.unresponsive = redis.call('HGET', key, 'silent') end
   -- If only the key of the holders was deleted, no units are held, and there are no permits.
   if s.held > 0 and redis.call('EXISTS', s.holders) == 0 then
@@ -119,9 +120,13 @@ local function inform(s)
   end
 end
 
--- Writes the state. A pool is kept for ever if its units outside differ from the initial number, because no lease
--- restores them. Then the keys of its waiters and holders are kept, too: if these keys expired, the hash would keep the
--- fields of the waiters and holders.
+local function without_clock(state)
+  return (string.gsub(state, '^(2 %d+ %d+ %d+) %d+', '%1'))
+end
+
+-- Writes the state, unless the script only reads and only the time has passed. A pool is kept for ever if its units
+-- outside differ from the initial number, because no lease restores them. Then the keys of its waiters and holders are
+-- kept, too: if these keys expired, the hash would keep the fields of the waiters and holders.
 local function save(s, lease, idle)
   inform(s)
   merge(s)
@@ -130,10 +135,12 @@ local function save(s, lease, idle)
   local renewed = s.expiry < s.now + (ttl - idle / 2) * 1000
   if renewed then s.expiry = s.now + ttl * 1000 end
   local flags = (s.head and 'w' or '') .. (s.unresponsive and 's' or '')
-  if s.fresh then redis.call('HSET', s.key, 'layout', layout) end
-  redis.call('HSET', s.key, 'state', format('2 %d %d %d %d %d %d %d %d %d %s %d %d %d %d%s', s.held, s.fence, s.given,
+  local state = format('2 %d %d %d %d %d %d %d %d %d %s %d %d %d %d%s', s.held, s.fence, s.given,
     s.now, s.outside, s.expiry, s.claim, s.skew, s.grace or 0, flags ~= '' and flags or '-', s.capacity, s.origin, s.born,
-    s.ticket, s.rest))
+    s.ticket, s.rest)
+  if s.reads and without_clock(state) == without_clock(s.packed) then return end
+  if s.fresh then redis.call('HSET', s.key, 'layout', layout) end
+  redis.call('HSET', s.key, 'state', state)
   -- All keys expire at the same time of the server's clock. A damaged state may say anything. With a span below 1, Redis
   -- would delete the keys.
   local span = math.max(1, math.min(math.ceil((s.expiry - s.now + s.skew) / 1000), 2 ^ 53))

@@ -13,6 +13,7 @@ return each(function(key)
   if not s then
     return why
   else
+    s.reads = true
     expire_grants(s)
     return conclude(s, 'ok')
   end
