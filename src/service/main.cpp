@@ -84,6 +84,10 @@ std::optional<int> read_settings(int argc, char** argv, server_settings& connect
 
     CLI::App app("Semaphores over HTTP: counting, waiting, leased permits.", "turnstile-server");
     app.footer(examples);
+    // CLI11's own flag would come after the error of a wrong variable, and that error refers to the help.
+    app.set_help_flag();
+    app.add_flag_callback(
+        "-h,--help", [] { throw CLI::CallForHelp(); }, "Print this help message and exit");
     app.set_version_flag("--version", "turnstile-server " TURNSTILE_VERSION,
                          "Print the version and exit");
     const auto option = [&](const char* name, const char* variable, auto& value, const char* help)
