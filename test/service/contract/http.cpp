@@ -69,6 +69,11 @@ BOOST_AUTO_TEST_CASE(too_large_messages_are_refused)
     http_client client(server());
     client.send("POST /semaphore HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999\r\n\r\n");
     BOOST_TEST(client.receive().status == 413);
+    // A body that is ignored has a limit, too.
+    const std::string name = created("1");
+    BOOST_TEST(ask(server(), "DELETE", "/semaphore/" + name, std::string(70'000, 'x')).status ==
+               413);
+    check(value_of(name), 200, state(name, "1"));
 }
 
 BOOST_AUTO_TEST_CASE(messages_that_are_not_http_are_refused)
