@@ -6,10 +6,12 @@
 #include <boost/test/unit_test.hpp>
 #include <chrono>
 #include <cstdlib>
+#include <fcntl.h>
 #include <ostream>
 #include <string>
 #include <turnstile/redis/config.hpp>
 #include <turnstile/redis/error.hpp>
+#include <unistd.h>
 #include <vector>
 
 using namespace std::chrono_literals;
@@ -364,6 +366,21 @@ BOOST_AUTO_TEST_CASE(no_text_of_an_error_shows_the_password)
             BOOST_TEST(text.find("cr3t") == std::string::npos);
         }
     }
+}
+
+// An exception in the log would end the session.
+BOOST_AUTO_TEST_CASE(a_line_that_cannot_be_written_to_stderr_is_dropped)
+{
+    const int kept = ::dup(STDERR_FILENO);
+    const int full = ::open("/dev/full", O_WRONLY | O_CLOEXEC);
+    BOOST_REQUIRE(kept >= 0);
+    BOOST_REQUIRE(full >= 0);
+    BOOST_REQUIRE(::dup2(full, STDERR_FILENO) >= 0);
+    BOOST_CHECK_NO_THROW(
+        turnstile::redis::log_to_stderr(turnstile::redis::log_level::error, "text"));
+    ::dup2(kept, STDERR_FILENO);
+    ::close(full);
+    ::close(kept);
 }
 
 BOOST_AUTO_TEST_CASE(codes_have_texts_and_kinds)

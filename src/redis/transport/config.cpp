@@ -6,6 +6,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fmt/format.h>
+#include <string>
+#include <tuple>
 #include <turnstile/redis/config.hpp>
 #include <turnstile/redis/error.hpp>
 #include <utility>
@@ -179,9 +181,11 @@ void log_to_stderr(log_level level, std::string_view text)
 {
     if (level < log_level::warning)
         return;
-    // One call, so that the lines of several threads do not interleave.
-    fmt::print(stderr, "turnstile: {}: {}\n", level == log_level::error ? "error" : "warning",
-               text);
+    const std::string line =
+        fmt::format("turnstile: {}: {}\n", level == log_level::error ? "error" : "warning", text);
+    // One call, so that the lines of several threads do not interleave. A logger must not throw, so a line that cannot
+    // be written is dropped.
+    std::ignore = std::fwrite(line.data(), 1, line.size(), stderr);
 }
 
 host_and_port::host_and_port()
