@@ -17,6 +17,7 @@
 #include <functional>
 #include <mutex>
 #include <redis/protocol/names.hpp>
+#include <redis/transport/scripts.hpp>
 #include <string>
 #include <string_view>
 #include <support/attempt.hpp>
@@ -24,6 +25,7 @@
 #include <support/expect.hpp>
 #include <support/lock_client.hpp>
 #include <support/lock_view.hpp>
+#include <support/pool_view.hpp>
 #include <support/redis_server.hpp>
 #include <support/run_until.hpp>
 #include <support/running_context.hpp>
@@ -52,6 +54,7 @@ using turnstile::redis::errc;
 using turnstile::redis::session;
 using turnstile::test::aborted;
 using turnstile::test::contains;
+using turnstile::test::enqueued;
 using turnstile::test::granted;
 using turnstile::test::lock_client;
 using turnstile::test::never_within;
@@ -225,6 +228,35 @@ BOOST_AUTO_TEST_CASE(credentials_that_are_revoked_for_a_lease_fail_operations)
     BOOST_TEST(contains(client.log(), "the lock 'a' was lost: its lease expired at 20"),
                client.log());
     BOOST_TEST(contains(client.log(), "WRONGPASS"), client.log());
+}
+
+// The session cannot know whether its last command has arrived.
+BOOST_AUTO_TEST_CASE(
+    a_take_in_progress_has_an_unknown_outcome_if_credentials_are_revoked_for_a_lease)
+{
+    const restricted_server restricted;
+    tcp_proxy proxy(restricted.server.port());
+    lock_client client(restricted.settings(config(proxy.url() + "?lease=2s&max_backoff=50ms")));
+    lock_client other(undisturbed(restricted.server.url()));
+    client.size("a", 3);
+    other.size("a", 3);
+    const turnstile::test::pool_view view(restricted.server, "a");
+    const auto holder = granted(other.acquire("a", 3));
+    const auto taker = enqueued(client.take("a", 2), view, 1);
+
+    const std::size_t connections = proxy.connections();
+    const auto& release = turnstile::redis::detail::script_named("pool_release");
+    proxy.cut_before("EVALSHA\r\n$40\r\n" + std::string(release.sha1), 1'000'000);
+    BOOST_TEST(holder->unlock() == error_code());
+    BOOST_TEST(until([&] { return proxy.connections() > connections; }));
+    restricted.lock_out();
+    BOOST_TEST(taker->result() == text_of(errc::unknown_outcome));
+
+    // The session sends the command when it is connected again. The answer has no receiver.
+    proxy.cut_before("", 0);
+    restricted.server.run({"ACL", "SETUSER", "app", ">right"});
+    BOOST_TEST(until([&] { return client.value("a") >= 1; }));
+    BOOST_TEST(until([&] { return view.held() == 0; }));
 }
 
 BOOST_AUTO_TEST_CASE(a_lost_lock_names_its_reason)

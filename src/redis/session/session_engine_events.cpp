@@ -164,9 +164,14 @@ void session_engine::fail_after_connect_error()
         if (is_hopeless_ || !operation->wants.waits)
             ended.push_back(operation);
     for (const auto& operation : ended)
+    {
         withdraw(operation, client_.is_committing(operation->attempt)
                                 ? make_error_code(errc::unknown_outcome)
                                 : obstacle_);
+        // A take in progress waits for an answer, which may never arrive.
+        if (is_hopeless_ && operation->attempt != 0)
+            finish(operation, errc::unknown_outcome, grant());
+    }
     if (is_hopeless_)
         abort_calls(obstacle_, errc::unknown_outcome);
     gates_.fail_after_connect_error(obstacle_, is_hopeless_);
