@@ -26,6 +26,7 @@
 #include <new>
 #include <optional>
 #include <redis/session/context_life.hpp>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <support/attempt.hpp>
@@ -44,6 +45,7 @@
 #include <turnstile/redis/job_queue.hpp>
 #include <turnstile/redis/latch.hpp>
 #include <turnstile/redis/semaphore_directory.hpp>
+#include <type_traits>
 #include <unistd.h>
 #include <utility>
 #include <vector>
@@ -499,6 +501,50 @@ BOOST_DATA_TEST_CASE(a_destroyed_session_completes_its_operations,
     BOOST_TEST(end_of(context, available) == (closes ? unknown : "aborted"));
     BOOST_TEST(end_of(context, close) == (closes ? "aborted" : "idle"));
     BOOST_TEST(!keeper.value().valid());
+}
+
+// A context that an exception destroys ends its operations like any other.
+BOOST_DATA_TEST_CASE(an_operation_is_aborted_if_the_context_of_its_session_is_destroyed,
+                     data::make({false, true}) * data::make({false, true}), starts_in_unwinding,
+                     ends_in_unwinding)
+{
+    const turnstile::test::closed_port nobody;
+    asio::io_context context;
+    guard_attempt waiter;
+    std::optional<asio::io_context> session_context(std::in_place);
+    config settings("redis://127.0.0.1:" + std::to_string(nobody.number()));
+    settings.logger = nullptr;
+    session s(*session_context, settings);
+    async_mutex mutex(s, "a");
+    const auto unwind = [](const auto& function)
+    {
+        struct guard
+        {
+            std::decay_t<decltype(function)> call;
+            ~guard() { call(); }
+        };
+        try
+        {
+            const guard unwound{function};
+            throw std::runtime_error("unwinds");
+        }
+        catch (const std::runtime_error&)
+        {
+        }
+    };
+    const auto lock = [&]
+    { start(path::handler, context, waiter, [&] { return mutex.async_lock(); }); };
+    const auto end = [&] { session_context.reset(); };
+    if (starts_in_unwinding)
+        unwind(lock);
+    else
+        lock();
+    drain(*session_context);
+    if (ends_in_unwinding)
+        unwind(end);
+    else
+        end();
+    BOOST_TEST(end_of(context, waiter) == "aborted");
 }
 
 // A thread must not confuse a destroyed context with a new one at the same address.

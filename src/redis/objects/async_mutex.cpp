@@ -134,6 +134,7 @@ void release(grant& owned, const listener& done, section_changes changes)
     {
         // The base of an upgrade is released first, so that both are released when the handler runs.
         const bool posted = held->lock->core->post(
+            *done,
             [held, done, changes = std::move(changes)](session_engine& engine) mutable
             {
                 if (held->base)
@@ -184,7 +185,8 @@ void start(const std::shared_ptr<lock_operation>& operation)
                 cancelled->lock->core->post([cancelled](session_engine& engine)
                                             { engine.cancel(cancelled); });
         });
-    if (!core.post([operation](session_engine& engine) { engine.start_operation(operation); }))
+    if (!core.post(operation->done,
+                   [operation](session_engine& engine) { engine.start_operation(operation); }))
         operation->done.complete(errc::session_closed, grant());
 }
 

@@ -168,6 +168,8 @@ void release_part(const permit_share::part& part, bool stays_outside, const list
     if (!posted)
         complete(done, is_held ? make_error_code(errc::session_closed)
                                : make_error_code(turnstile::errc::lost));
+    else if (done)
+        done->set_started();
 }
 
 /// Completes a handler with the first error after all parts have been released.
@@ -331,9 +333,9 @@ void permit_grant::start_keep(permit_grant owned, std::string_view key, std::str
     }
     heir = std::to_string(part.units) + ' ' + heir;
     const bool is_held = !held->has_ended();
-    const bool posted = is_held && held->lock->core->post(
-                                       [held, heir = std::move(heir), done](session_engine& engine)
-                                       { engine.bequeath(held, heir, done); });
+    const bool posted = is_held && held->lock->core->post(*done, [held, heir = std::move(heir),
+                                                                  done](session_engine& engine)
+                                                          { engine.bequeath(held, heir, done); });
     owned.share_ = nullptr;
     held->subtract_units(part.units, false);
     held->end();

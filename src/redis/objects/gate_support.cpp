@@ -59,7 +59,8 @@ void start_gate_call(const std::shared_ptr<gate_handle>& gate, gate_call what,
                     cancelled->gate->core->post([cancelled](session_engine& engine)
                                                 { engine.gates().cancel(cancelled); });
             });
-    if (!gate->core->post([operation](session_engine& engine) { engine.gates().start(operation); }))
+    if (!gate->core->post(operation->done,
+                          [operation](session_engine& engine) { engine.gates().start(operation); }))
         operation->done.complete(errc::session_closed, 0);
 }
 

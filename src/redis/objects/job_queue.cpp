@@ -51,7 +51,7 @@ void start(const std::shared_ptr<waiting_worker>& worker)
                 cancelled->queue->core->post([cancelled](session_engine& engine)
                                              { engine.jobs().cancel(cancelled); });
         });
-    if (!core.post([worker](session_engine& engine) { engine.jobs().next(worker); }))
+    if (!core.post(worker->done, [worker](session_engine& engine) { engine.jobs().next(worker); }))
         worker->done.complete(errc::session_closed, {});
 }
 
@@ -65,7 +65,8 @@ void start_call(job_operation op, const std::shared_ptr<job_queue_handle>& queue
     call->done = std::make_shared<job_call::done_type>(std::move(handler));
     if (error)
         call->done->complete(error, {});
-    else if (!queue->core->post([call](session_engine& engine) { engine.jobs().call(call); }))
+    else if (!queue->core->post(*call->done,
+                                [call](session_engine& engine) { engine.jobs().call(call); }))
         call->done->complete(errc::session_closed, {});
 }
 
@@ -185,7 +186,7 @@ void start_end(job_hold& hold, attempt_end how, std::string error, answer_handle
     const auto post_end = [&](const std::shared_ptr<held_job>& held)
     {
         const bool posted = held->queue->core->post(
-            [held, how, error = std::move(error), done](session_engine& engine)
+            *done, [held, how, error = std::move(error), done](session_engine& engine)
             { engine.jobs().end(held, how, error, done); });
         held->end();
         if (!posted)

@@ -315,6 +315,7 @@ void start_keep(const std::shared_ptr<directory_handle>& directory, directory_ca
             if (error)
                 return complete(done, error, {});
             if (!directory->core->post(
+                    *done,
                     [directory, call, token, done](session_engine& engine)
                     {
                         directory->read_numbers(

@@ -18,7 +18,6 @@
 #include <boost/asio/execution/outstanding_work.hpp>
 #include <boost/asio/prefer.hpp>
 #include <boost/asio/require.hpp>
-#include <exception>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -37,6 +36,7 @@ namespace turnstile::redis::detail {
  * A handler that is completed once, on its own executor. It keeps the executor's context running until then.
  * If the context is destroyed first, the handler is destroyed with it, and the operation is cancelled: otherwise, it
  * could use up a grant that nobody receives. If the context of the session is destroyed first, the operation is aborted.
+ * If the initiating function throws, the handler is destroyed: nothing has called set_started().
  *
  * Thread-safe, except for construction and destruction.
  */
@@ -74,8 +74,7 @@ public:
             lock = std::unique_lock(life_->mutex);
             life_->move_out(*this);
         }
-        // An initiating function that throws destroys its handler.
-        if (pending_ && std::uncaught_exceptions() == exceptions_)
+        if (pending_ && has_started_)
             abort(std::type_identity<std::tuple<Args...>>());
         rest = evict();
     }
@@ -90,6 +89,9 @@ public:
             slot.assign([cancel](boost::asio::cancellation_type) { cancel(); });
         pending_->cancel = std::move(cancel);
     }
+
+    /// The operation has started: if it ends without a result, it is aborted. Only the initiating function may call this.
+    void set_started() noexcept { has_started_ = true; }
 
     /// Posts the handler. Returns false if it was posted before, or if its context has ended.
     bool complete(Args... args)
@@ -186,7 +188,7 @@ private:
 
     std::shared_ptr<context_life> life_;
     std::optional<pending> pending_;
-    const int exceptions_ = std::uncaught_exceptions();
+    bool has_started_ = false;
 };
 
 /// Completes an operation that was not started.

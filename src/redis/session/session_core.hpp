@@ -51,6 +51,16 @@ public:
         return true;
     }
 
+    /// The same for a function that starts an operation.
+    template <class... Args, class Function>
+    bool post(completion<Args...>& operation, Function function)
+    {
+        const bool posted = post(std::move(function));
+        if (posted)
+            operation.set_started();
+        return posted;
+    }
+
     /// Ends the engine, on its strand. Later posts have no effect.
     void stop();
 
@@ -84,7 +94,7 @@ void ask(session_core& core, erased_handler<void(error_code, Results...)> handle
          Function function)
 {
     const auto done = std::make_shared<completion<error_code, Results...>>(std::move(handler));
-    if (!core.post([done, function = std::move(function)](session_engine& engine) mutable
+    if (!core.post(*done, [done, function = std::move(function)](session_engine& engine) mutable
                    { function(engine, done); }))
         done->complete(errc::session_closed, Results()...);
 }
