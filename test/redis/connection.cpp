@@ -378,6 +378,25 @@ BOOST_AUTO_TEST_CASE(closing_does_not_wait_for_a_name_server)
     BOOST_TEST(scene.seen.calls == "");
 }
 
+BOOST_AUTO_TEST_CASE(a_silent_name_server_is_not_taken_for_a_silent_server)
+{
+    is_resolving = false;
+    may_answer = false;
+    connection_scene scene{
+        config("redis://unanswered.test?lease=1s&health_check=10ms&connect_timeout=10ms")};
+    scene.context->poll();
+    is_resolving.wait(false);
+    // Longer than the limit of an attempt.
+    scene.context->run_for(std::chrono::milliseconds{200});
+    may_answer = true;
+    may_answer.notify_one();
+    BOOST_TEST(scene.until_seen("d"));
+    BOOST_TEST(scene.log.find("cannot connect to redis://unanswered.test") != std::string::npos,
+               scene.log);
+    BOOST_TEST(scene.log.find("the connection is open") == std::string::npos, scene.log);
+    scene.close();
+}
+
 BOOST_AUTO_TEST_CASE(a_started_program_does_not_inherit_the_connection)
 {
     const redis_server server;

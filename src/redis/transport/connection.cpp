@@ -163,8 +163,14 @@ private:
             {
                 if (error || self->incarnation_ != attempt || self->link_ == nullptr || self->open_)
                     return;
-                self->failure_ = diagnosis{
-                    errc::unreachable, "the connection is open, but the server does not answer"};
+                // The system still resolves a name, and nothing can interrupt it.
+                if (!self->link_->has_socket())
+                    return self->limit_attempt();
+                self->failure_ =
+                    diagnosis{errc::unreachable,
+                              self->settings_.sentinels.empty()
+                                  ? "the connection is open, but the server does not answer"
+                                  : "the server does not answer, or its name is not resolved"};
                 self->link_->cancel();
             });
     }

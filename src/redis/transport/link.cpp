@@ -144,6 +144,8 @@ public:
         ::fcntl(socket.native_handle(), F_SETFD, FD_CLOEXEC);
     }
 
+    bool has_socket() override { return !over_tcp_ || stream().next_layer().is_open(); }
+
     void cancel() override
     {
         // Posted, because the caller may be inside the parser.

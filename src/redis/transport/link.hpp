@@ -99,6 +99,9 @@ public:
     /// starts. Without effect on unix sockets, which Boost.Redis does not give access to.
     virtual void set_socket_options() = 0;
 
+    /// Whether there is a socket. There is none while the system resolves the first name.
+    [[nodiscard]] virtual bool has_socket() = 0;
+
     /// Ends the link; ended() follows.
     virtual void cancel() = 0;
 
