@@ -19,6 +19,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <optional>
+#include <pthread.h>
 #include <redis/transport/connection.hpp>
 #include <redis/transport/scripts.hpp>
 #include <string>
@@ -394,6 +395,53 @@ BOOST_AUTO_TEST_CASE(a_silent_name_server_is_not_taken_for_a_silent_server)
     BOOST_TEST(scene.log.find("cannot connect to redis://unanswered.test") != std::string::npos,
                scene.log);
     BOOST_TEST(scene.log.find("the connection is open") == std::string::npos, scene.log);
+    scene.close();
+}
+
+namespace {
+
+/// Lets the system refuse to start threads.
+class lack_of_threads
+{
+public:
+    lack_of_threads()
+    {
+        BOOST_REQUIRE(::pthread_getattr_default_np(&usual_) == 0);
+        pthread_attr_t attributes;
+        BOOST_REQUIRE(::pthread_getattr_default_np(&attributes) == 0);
+        // No address space has room for such a stack.
+        BOOST_REQUIRE(::pthread_attr_setstacksize(&attributes, std::size_t{1} << 60U) == 0);
+        BOOST_REQUIRE(::pthread_setattr_default_np(&attributes) == 0);
+        ::pthread_attr_destroy(&attributes);
+    }
+
+    lack_of_threads(const lack_of_threads&) = delete;
+    lack_of_threads& operator=(const lack_of_threads&) = delete;
+
+    ~lack_of_threads()
+    {
+        ::pthread_setattr_default_np(&usual_);
+        ::pthread_attr_destroy(&usual_);
+    }
+
+private:
+    pthread_attr_t usual_;
+};
+
+}  // namespace
+
+// The first attempt of a context starts the thread that resolves names.
+BOOST_AUTO_TEST_CASE(an_attempt_that_the_system_has_no_thread_for_is_repeated)
+{
+    const redis_server server;
+    std::optional<lack_of_threads> lack(std::in_place);
+    connection_scene scene(config(server.url() + "?connect_timeout=2s"));
+    BOOST_REQUIRE(scene.until_seen("d"));
+    BOOST_TEST(scene.log.find("cannot connect to " + server.url() + ": thread: ") !=
+                   std::string::npos,
+               scene.log);
+    lack.reset();
+    BOOST_TEST(scene.until_seen("c"));
     scene.close();
 }
 

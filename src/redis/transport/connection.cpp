@@ -130,13 +130,13 @@ private:
             return;
         incarnation_ = next_incarnation_++;
         channel_ = wake_channel_(incarnation_);
-        test_ = std::make_unique<self_test>(settings_);
         failure_.reset();
         lacks_credentials_ = !ask_for_credentials();
         if (lacks_credentials_)
             return ended(make_error_code(errc::unreachable), {});
         try
         {
+            test_ = std::make_unique<self_test>(settings_);
             const auto made = link::make(executor_, settings_, channel_, shared_from_this());
             link_ = made.get();
             link_->start();
@@ -145,6 +145,12 @@ private:
         {
             failure_ = diagnosis{errc::invalid_config, error.what()};
             return ended(error.code(), {});
+        }
+        // For instance, the system has no thread for the resolver. An exception must not end the attempts.
+        catch (const std::exception& error)
+        {
+            failure_ = diagnosis{errc::unreachable, error.what()};
+            return ended(make_error_code(errc::unreachable), {});
         }
         test_->ask(*link_, channel_, [this] { tested(); });
         limit_attempt();

@@ -116,10 +116,18 @@ public:
     }
 
     void start() override
+    try
     {
         receive();
         connection_.async_run(settings_,
                               [self = self()](const error_code& why) { self->stopped(why); });
+    }
+    catch (...)
+    {
+        // The receive owns the link, whose end is not to be reported.
+        stopping_ = finished_ = true;
+        connection_.cancel(boost::redis::operation::receive);
+        throw;
     }
 
     void exec(std::string_view command, std::span<const request_word> arguments,

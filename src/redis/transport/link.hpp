@@ -87,7 +87,7 @@ public:
     link& operator=(const link&) = delete;
     virtual ~link() = default;
 
-    /// Connects and sets up: authenticates, selects the database, subscribes.
+    /// Connects and sets up: authenticates, selects the database, subscribes. If this throws, there are no events.
     virtual void start() = 0;
 
     /// Sends a command; during the set-up, in the same write as the commands of the set-up. If the command is
