@@ -358,10 +358,7 @@ BOOST_AUTO_TEST_CASE(acknowledgements_are_requested_from_the_new_master)
 {
     const deployment d;
     tcp_proxy proxy(d.master.port());
-    config settings = patient(proxy.url());
-    settings.lease = 2s;
-    settings.claim_lease = 2s;
-    lock_client client(settings);
+    lock_client client(patient(proxy.url()));
     client.choose("a", mutex_options().durability(1, 1s));
     BOOST_TEST(client.lock("a")->result() == "held");
     proxy.lead_to(d.replica.port());

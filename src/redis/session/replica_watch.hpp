@@ -71,6 +71,9 @@ public:
     /// the server.
     void proceed();
 
+    /// To be called when the session uses another server: the former one may have become a replica.
+    void check_role() { connection_.check_role(); }
+
     /// Closes the connection. Called once.
     void close();
 

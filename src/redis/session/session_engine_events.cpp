@@ -126,6 +126,9 @@ void session_engine::connected(std::uint64_t incarnation, const server_info& ser
     }
     is_other_server_ = !run_id_.empty() && run_id_ != server.run_id;
     run_id_ = server.run_id;
+    // Otherwise, a former master that keeps its connections would prevent acknowledgements for up to a lease.
+    if (is_other_server_ && replicas_)
+        replicas_->check_role();
     announce();
     client_.connected(boot_time(), incarnation, {server.run_id, server.now, server.started});
     gates_.connected(incarnation);

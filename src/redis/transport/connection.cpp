@@ -97,6 +97,15 @@ public:
         link_->exec(words.front(), words_, std::move(handler));
     }
 
+    /// The server may refuse this script, which ends the link.
+    void check_role()
+    {
+        if (!is_open())
+            return;
+        const std::array<std::string, 1> words{test_->key()};
+        eval(script_named("self_test"), {}, words, [](const reply&) {});
+    }
+
     void close(asio::any_completion_handler<void()> handler)
     {
         closed_ = std::move(handler);
@@ -265,8 +274,7 @@ private:
             {
                 if (error || self->incarnation_ != attempt || !self->is_open())
                     return;
-                const std::array<std::string, 1> words{self->test_->key()};
-                self->eval(script_named("self_test"), {}, words, [](const reply&) {});
+                self->check_role();
                 self->await_role_check();
             });
     }
@@ -458,6 +466,12 @@ void connection::command(std::span<const std::string> words, reply_handler handl
 {
     if (const auto l = loop_.lock())
         l->command(words, std::move(handler));
+}
+
+void connection::check_role()
+{
+    if (const auto l = loop_.lock())
+        l->check_role();
 }
 
 void connection::close(asio::any_completion_handler<void()> handler)

@@ -106,6 +106,9 @@ public:
     /// Sends any other command with a reply. The command must not change the state of the connection.
     void command(std::span<const std::string> words, reply_handler handler);
 
+    /// Ends the connection if its server has become a replica. Done by itself once per lease.
+    void check_role();
+
     /// Closes the connection: commands in flight get reply::status::unknown, and the observer receives
     /// nothing more. The handler is posted when the last operation of an open connection has completed; an attempt to
     /// connect ends in the background. Called once, after start().
