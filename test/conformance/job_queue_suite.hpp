@@ -26,6 +26,7 @@
 #include <limits>
 #include <memory>
 #include <string>
+#include <thread>
 #include <turnstile/error.hpp>
 #include <turnstile/job.hpp>
 #include <turnstile/push_options.hpp>
@@ -124,6 +125,40 @@ TURNSTILE_JOB_TEST(a_delayed_job_can_be_overtaken_by_a_later_one_with_a_shorter_
             co_await t.push_all("c", turnstile::push_options().delay(20ms).attempts(1));
         });
     BOOST_TEST(t.completed == "w");
+}
+
+TURNSTILE_JOB_TEST(a_due_job_is_not_overtaken_by_a_later_one)
+{
+    using namespace std::chrono_literals;
+    turnstile::test::job_queue_test<Provider> t;
+    t.run(
+        [&]() -> typename decltype(t)::task
+        {
+            // The context of a local queue does not run until the delay has ended.
+            auto push_due = [&]() -> typename decltype(t)::task
+            {
+                co_await t.push_all("d", turnstile::push_options().delay(1ms));
+                const auto due = std::chrono::steady_clock::now() + 5ms;
+                while (std::chrono::steady_clock::now() < due)
+                    std::this_thread::yield();
+            };
+            co_await push_due();
+            co_await t.push_all("p");
+            co_await t.work(2);
+            co_await t.push_all("f", turnstile::push_options().attempts(2).backoff(0ms));
+            auto job = co_await t.queue.async_next();
+            co_await push_due();
+            co_await job.async_fail("no disk");
+            co_await t.work(1);
+            job = co_await t.queue.async_next();
+            co_await job.async_fail("no disk");
+            BOOST_TEST(co_await t.counts() == "0001");
+            const auto dead = co_await t.only(turnstile::job_state::dead);
+            co_await push_due();
+            co_await t.queue.async_retry(dead.id);
+            co_await t.work(2);
+        });
+    BOOST_TEST(t.completed == "dpddf");
 }
 
 TURNSTILE_JOB_TEST(higher_levels_start_first_and_each_level_advances)

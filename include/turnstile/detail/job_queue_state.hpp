@@ -159,6 +159,7 @@ public:
             }
             named = deduplication_ids::make(*name, added->id, now + added->options.window());
         }
+        move_due_jobs();
         if (const auto delay = added->options.delay(); delay.count() > 0)
             postpone(std::move(node), delay);
         else
@@ -219,6 +220,7 @@ public:
         job.attempt = 0;
         job.failure = job_failure::none;
         job.error.clear();
+        move_due_jobs();
         waiting_.append(std::move(found));
         adjust_units();
         return {};
@@ -336,6 +338,7 @@ public:
         job_node ended = end_attempt(token);
         if (!ended)
             return errc::lost;
+        move_due_jobs();
         record& job = *ended.mapped();
         job.progress = 0;
         job.failure = why;
@@ -470,15 +473,23 @@ private:
         }
     }
 
-    /// Moves due jobs from delayed to waiting, and lets as many workers start as may.
+    /// Moves due jobs from delayed to waiting. A job that begins to wait later is behind them.
+    void move_due_jobs() noexcept
+    {
+        if (delayed_.empty())
+            return;
+        const clock::time_point now = clock::now();
+        while (!delayed_.empty() && first_due() <= now)
+            waiting_.append(delayed_.extract(delayed_.begin()));
+    }
+
+    /// Moves due jobs, and lets as many workers start as may.
     void adjust_units() noexcept
     {
         if (!start_units_)
             return;
-        const bool needs_time = !delayed_.empty() || limit_.is_set();
-        const clock::time_point now = needs_time ? clock::now() : clock::time_point();
-        while (!delayed_.empty() && first_due() <= now)
-            waiting_.append(delayed_.extract(delayed_.begin()));
+        move_due_jobs();
+        const clock::time_point now = limit_.is_set() ? clock::now() : clock::time_point();
         const std::size_t allowed = std::min(limit_.remaining(now), limit_of_units);
         const std::size_t most = is_paused_ ? 0 : std::min(waiting_.size(), allowed);
         if (units_ < most)
