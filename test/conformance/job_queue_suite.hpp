@@ -19,6 +19,7 @@
 
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/cancellation_signal.hpp>
+#include <boost/asio/detached.hpp>
 #include <boost/test/unit_test.hpp>
 #include <chrono>
 #include <conformance/job_queue_test.hpp>
@@ -388,6 +389,27 @@ TURNSTILE_JOB_TEST(starts_can_be_limited_in_each_period)
             co_await t.work(1);
         });
     BOOST_TEST(t.completed == "abcdefwh");
+}
+
+TURNSTILE_JOB_TEST(a_start_for_a_cancelled_worker_does_not_count_for_the_limit)
+{
+    using namespace std::chrono_literals;
+    turnstile::test::job_queue_test<Provider> t;
+    boost::asio::cancellation_signal signal;
+    t.run(
+        [&]() -> typename decltype(t)::task
+        {
+            co_await t.queue.async_limit_rate(1, 1h);
+            co_await t.spawn_and_settle(t.wait('a'), signal.slot());
+            co_await t.spawn_and_settle(t.wait('b'));
+            // The queue grants the job before it learns of the cancellation.
+            t.queue.async_push("x", boost::asio::detached);
+            signal.emit(boost::asio::cancellation_type::terminal);
+            co_await t.provider.settle();
+            BOOST_TEST(t.completed == "Ab");
+            // Otherwise a failing test would last for an hour.
+            co_await t.queue.async_limit_rate(0, 0ms);
+        });
 }
 
 TURNSTILE_JOB_TEST(each_type_of_cancellation_ends_the_wait_of_a_worker)

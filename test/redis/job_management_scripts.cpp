@@ -78,6 +78,52 @@ BOOST_AUTO_TEST_CASE(a_rate_limit_survives_a_pause)
     BOOST_TEST(next("a#1.2") == "parked");
 }
 
+// Its worker was cancelled meanwhile.
+BOOST_AUTO_TEST_CASE(a_returned_start_does_not_count_for_the_limit)
+{
+    manage("limit", "1", "10000");
+    push("x");
+    push("y");
+    BOOST_TEST(next("a#1.1") == "job");
+    const std::string first = attempt;
+    BOOST_TEST(next("b#1.1") == "parked");
+    pass(1s);
+    finish(first, "r");
+    TEST_WORDS(heard(), "w:b#1 grant 2 x");
+    // That start begins a period.
+    BOOST_TEST(next("c#1.1") == "parked");
+    pass(9999ms);
+    renew({});
+    TEST_WORDS(heard(), "w:c#1 due");
+    pass(1ms);
+    renew({});
+    TEST_WORDS(heard(), "w:c#1 grant 2 y");
+}
+
+BOOST_AUTO_TEST_CASE(a_returned_start_of_an_earlier_period_does_not_count_for_this_one)
+{
+    manage("limit", "2", "1000");
+    for (const char* each : {"a", "b", "c", "d"})
+        push(each);
+    next("a#1.1");
+    const std::string first = attempt;
+    pass(1s);
+    next("a#1.2");
+    const std::string second = attempt;
+    next("a#1.3");
+    const std::string third = attempt;
+    finish(first, "r");
+    BOOST_TEST(next("a#1.4") == "parked");
+    finish(second, "r");
+    TEST_WORDS(heard(), "w:a#1 grant 2 b");
+    // Each call begins a new period.
+    manage("limit", "1", "1000");
+    BOOST_TEST(next("a#1.5") == "job");
+    BOOST_TEST(next("a#1.6") == "parked");
+    finish(third, "r");
+    TEST_WORDS(heard());
+}
+
 // --- deduplication ------------------------------------------------------------------------------
 
 BOOST_AUTO_TEST_CASE(a_deduplication_id_belongs_to_one_unfinished_job)

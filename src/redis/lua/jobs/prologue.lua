@@ -181,7 +181,7 @@ end
 -- Moves the job of an attempt that has ended without success to its next place. `how` is as for the script `end`, or t
 -- (timed out).
 local function move_job(attempt, how, error_text)
-  local id, count, before = string.match(attempt, '^(%d+) %d+ (%d+) (.)')
+  local id, token, count, before = string.match(attempt, '^(%d+) (%d+) (%d+) (.)')
   local record = redis.call('HGET', key .. '{jobs}', id)
   if not record then return end
   local level, most, first, cap, _, deduplication_id = options_of(record)
@@ -190,6 +190,8 @@ local function move_job(attempt, how, error_text)
   if how == 'r' then
     local entry = count == 1 and id or format('%s %d %s', id, count - 1, before)
     make_ready('LPUSH', level, entry)
+    -- No worker received the job, so another start is allowed if the period of this one still runs.
+    if paused and started > 0 and token + 0 >= ends - 1000 * period then started = started - 1 end
     return
   end
   if how == 'f' or how == 'b' then redis.call('HSET', key .. '{notes}', id, error_text) end
