@@ -815,10 +815,121 @@ BOOST_AUTO_TEST_CASE(a_reconnect_replaces_the_repetition_after_a_temporary_error
     refuse("LOADING Redis is loading the dataset in memory");
     disconnect();
     connect(2);
-    answer({"ok " + clock() + " 0"});
     BOOST_TEST(sent() == "next");
     pass(100ms);
     BOOST_TEST(sent() == "next");
+}
+
+// The server has become a replica, so the session ends the connection.
+BOOST_AUTO_TEST_CASE(a_push_that_was_refused_temporarily_is_sent_over_the_next_connection)
+{
+    connect();
+    push();
+    refuse("READONLY You can't write against a read only replica.");
+    disconnect();
+    BOOST_TEST(answered.empty());
+    connect(2, true);
+    BOOST_TEST(sent() == "push");
+    // The server may have executed it this time.
+    disconnect();
+    BOOST_TEST_REQUIRE(answered.size() == 1U);
+    BOOST_CHECK(answered[0].result == client_result::unknown);
+}
+
+BOOST_AUTO_TEST_CASE(a_push_whose_script_failed_inside_may_have_been_executed)
+{
+    connect();
+    const job_call_id call = push();
+    refuse("NOREPLICAS Not enough good replicas to write. script: abc, on @user_script:5.");
+    BOOST_TEST(!machine.drop_call(call));
+    push();
+    refuse("NOREPLICAS Not enough good replicas to write. script: abc, on @user_script:5.");
+    disconnect();
+    BOOST_TEST_REQUIRE(answered.size() == 1U);
+    BOOST_CHECK(answered[0].result == client_result::unknown);
+}
+
+BOOST_AUTO_TEST_CASE(a_push_that_was_refused_temporarily_can_be_dropped)
+{
+    connect();
+    const job_call_id call = push();
+    refuse("MISCONF Errors writing to the AOF file");
+    BOOST_TEST(machine.drop_call(call));
+    BOOST_TEST(machine.is_idle());
+    pass(100ms);
+    BOOST_TEST(sent() == "");
+}
+
+// The session closes, and there is nobody else who could ask the server.
+BOOST_AUTO_TEST_CASE(a_leave_that_was_refused_temporarily_ends_with_the_connection)
+{
+    connect();
+    receive("job q due " + clock() + ' ' + clock(1h));
+    leave();
+    refuse("MISCONF Errors writing to the AOF file");
+    BOOST_TEST(!machine.is_idle());
+    disconnect();
+    BOOST_TEST(machine.is_idle());
+}
+
+BOOST_AUTO_TEST_CASE(a_finish_that_was_refused_temporarily_is_not_repeated_in_doubt)
+{
+    for (const bool is_other_server : {false, true})
+        for (const bool asks : {false, true})
+        {
+            driven_jobs one;
+            one.connect();
+            const job_attempt_id name = one.start();
+            asks ? one.next(name) : one.finish(name);
+            const auto repetition = [&] { return one.commands.at(0).arguments.at(asks ? 5 : 4); };
+            one.refuse("READONLY You can't write against a read only replica.");
+            one.disconnect();
+            one.connect(2, is_other_server);
+            BOOST_TEST_REQUIRE(one.sent() == (asks ? "next" : "end"));
+            BOOST_TEST(repetition() == "first");
+            // This copy may have been executed, and the refusal of the next one says nothing about it.
+            one.disconnect();
+            one.connect(3);
+            if (asks)
+                one.answer({"ok " + one.clock() + " 0", "0"});
+            BOOST_TEST(repetition() == (is_other_server ? "unsure" : "again"));
+            one.refuse("READONLY You can't write against a read only replica.");
+            one.disconnect();
+            one.connect(4, true);
+            BOOST_TEST_REQUIRE(one.sent() == (asks ? "next" : "end"));
+            BOOST_TEST(repetition() == "unsure");
+        }
+}
+
+// Otherwise requests of nobody would pile up while the server refuses, and would start jobs afterwards.
+BOOST_AUTO_TEST_CASE(a_cancelled_request_that_is_refused_temporarily_is_forgotten)
+{
+    connect();
+    const job_request_id refused_before = next();
+    refuse("MISCONF Errors writing to the AOF file");
+    cancel(refused_before);
+    BOOST_TEST(machine.is_idle());
+    const job_request_id cancelled_before = next();
+    cancel(cancelled_before);
+    refuse("MISCONF Errors writing to the AOF file");
+    BOOST_TEST(machine.is_idle());
+    pass(100ms);
+    BOOST_TEST(sent() == "");
+}
+
+BOOST_AUTO_TEST_CASE(a_cancelled_request_that_is_refused_temporarily_finishes_its_attempt)
+{
+    connect();
+    const job_request_id refused_before = next(start());
+    refuse("MISCONF Errors writing to the AOF file");
+    cancel(refused_before);
+    const job_request_id cancelled_before = next(start());
+    cancel(cancelled_before);
+    refuse("MISCONF Errors writing to the AOF file");
+    pass(100ms);
+    BOOST_TEST_REQUIRE(sent() == "next next");
+    BOOST_TEST(commands[0].arguments.at(3) != "");
+    BOOST_TEST(commands[1].arguments.at(3) != "");
 }
 
 BOOST_AUTO_TEST_CASE(errors_are_distinguished)

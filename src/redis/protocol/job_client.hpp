@@ -335,6 +335,7 @@ private:
     [[nodiscard]] static client_result refusal(const std::optional<ending>& what,
                                                std::string_view error);
     void request_refused(job_request_id id, std::string_view text);
+    void note_unsent(const unanswered_command& refused);
     void renewal_refused(job_queue_id id, std::string_view text);
     void end_waiting(job_queue_id id, client_result result, std::string_view text = {});
     void on_renewal(const unanswered_command& sent, const std::vector<std::string>& answer);

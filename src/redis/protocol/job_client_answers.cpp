@@ -233,6 +233,8 @@ void job_client::refused(local_time now, std::uint64_t number, std::string_view 
     // Until the server confirms a cancellation, it may still grant the worker a job.
     if (is_transient(text) || sent->op == job_operation::cancel)
     {
+        if (!has_failed_inside(text))
+            note_unsent(*sent);
         delayed_.emplace(now + retry_interval, *sent);
         return;
     }
@@ -255,6 +257,22 @@ void job_client::refused(local_time now, std::uint64_t number, std::string_view 
         actions_.emplace_back(
             job_answered{call->first, refusal(call->second.ends, text), std::string(text), {}});
     erase(calls_, call);
+}
+
+/// The server has refused a command, and has certainly not executed it. So it counts as not sent.
+void job_client::note_unsent(const unanswered_command& refused)
+{
+    if (const auto found = requests_.find(refused.subject);
+        found != requests_.end() && refused.op == job_operation::next)
+    {
+        found->second.sent = false;
+        if (found->second.cancelled && !found->second.ends)
+            erase(requests_, found);
+    }
+    // A call whose answer nobody awaits ends with the connection nevertheless.
+    if (const auto found = calls_.find(refused.subject);
+        found != calls_.end() && found->second.awaited)
+        found->second.sent = false;
 }
 
 void job_client::request_refused(job_request_id id, std::string_view text)

@@ -23,7 +23,7 @@ constexpr std::string_view message_word = "job ";
 void job_client::ending::reconnect(bool was_sent, bool is_other_server)
 {
     in_doubt = in_doubt || is_other_server;
-    if (was_sent && repeated != repetition::unsure)
+    if (was_sent || repeated != repetition::first)
         repeated = in_doubt ? repetition::unsure : repetition::again;
 }
 
