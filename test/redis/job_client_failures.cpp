@@ -282,6 +282,24 @@ BOOST_AUTO_TEST_CASE(a_dropped_call_is_not_sent_unless_it_ends_an_attempt)
     BOOST_TEST(sent() == "end");
 }
 
+BOOST_AUTO_TEST_CASE(a_question_has_no_unknown_outcome)
+{
+    connect();
+    for (const bool is_connected : {true, false})
+    {
+        const job_call_id id = call(job_operation::list, {"counts", "0", "1"});
+        if (!is_connected)
+            disconnect();
+        BOOST_TEST(machine.drop_call(id));
+        BOOST_TEST(machine.is_idle());
+        if (is_connected)
+            answer({"ok " + clock() + " 0 0 0 0 0"});
+    }
+    connect(2);
+    BOOST_TEST(sent() == "");
+    BOOST_TEST(answered.empty());
+}
+
 // --- connections ----------------------------------------------------------------------------------
 
 BOOST_AUTO_TEST_CASE(requests_and_calls_wait_for_the_first_connection)

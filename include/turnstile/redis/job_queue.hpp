@@ -328,8 +328,8 @@ public:
         return manage({}, {"retry", std::to_string(id), "0"}, std::forward<CompletionToken>(token));
     }
 
-    /// Counts the jobs. Completion signature `void(error_code, job_counts)`; otherwise as @ref async_pause, but
-    /// `errc::unknown_outcome` only if the session is closed.
+    /// Counts the jobs. Completion signature `void(error_code, job_counts)`; otherwise as @ref async_pause, but without
+    /// `errc::unknown_outcome`.
     template <boost::asio::completion_token_for<void(error_code, job_counts)> CompletionToken =
                   boost::asio::deferred_t>
     auto async_counts(CompletionToken&& token = {})

@@ -163,7 +163,8 @@ bool job_client::drop_call(job_call_id id)
     if (found == calls_.end())
         return false;
     found->second.awaited = false;
-    if (found->second.sent || found->second.ends)
+    // A question changes nothing.
+    if ((found->second.sent && found->second.op != job_operation::list) || found->second.ends)
         return false;
     erase(calls_, found);
     return true;

@@ -162,8 +162,8 @@ public:
     job_call_id call(local_time now, job_queue_id queue, job_operation op,
                      std::vector<std::string> arguments);
 
-    /// Ends a call without an action. Returns whether the server certainly does not execute it. The end of an attempt is
-    /// sent nevertheless.
+    /// Ends a call without an action. Returns whether the server certainly does not execute it, or it only asks. The end
+    /// of an attempt is sent nevertheless.
     bool drop_call(job_call_id id);
 
     /// The session ends, and so does not ask when something is due. The server informs other sessions of that time.
