@@ -156,6 +156,36 @@ BOOST_AUTO_TEST_CASE(a_worker_keeps_its_job_if_the_clock_was_set)
     }
 }
 
+// The client asks the server about the time limit, and does not rely on its own bound of the clock.
+BOOST_AUTO_TEST_CASE(a_short_time_limit_needs_no_second_command)
+{
+    // With the usual setting of a session, the clocks may drift apart by a tenth.
+    machine = job_client(0xABC, "w:", 10);
+    queue = machine.open_queue({"q", 15000ms, 50ms});
+    connect();
+    for (const auto& [waited, limit] :
+         {std::pair<local_time, local_time>(1ms, 90ms), {1ms, 1ms}, {50s, 1s}, {50s, 15s}})
+    {
+        const job_request_id request = wait();
+        pass(waited);
+        const std::string end = clock(limit);
+        receive("job q grant " + clock() + ' ' + end + ' ' + attempt(request, "7", end) + " 2 x");
+        BOOST_TEST(granted.size() == 1U);
+        BOOST_TEST(sent() == "");
+        disconnect();
+        pass(limit + 1ms);
+        granted.clear();
+        connect(2);
+    }
+    // Even a whole lease would seem to have expired.
+    const job_request_id request = wait();
+    pass(5h);
+    const std::string end = clock(1s);
+    receive("job q grant " + clock() + ' ' + end + ' ' + attempt(request, "7", end) + " 2 x");
+    BOOST_TEST(granted.empty());
+    BOOST_TEST(sent() == "fetch");
+}
+
 // The worker has only asked for a job, so it does not learn that a job was lost which it never received.
 BOOST_AUTO_TEST_CASE(a_job_that_is_lost_before_it_becomes_a_dead_letter_ends_no_request)
 {

@@ -206,7 +206,7 @@ public:
      * @par Round trips
      * One command, and one message if the operation has to wait. Another command reads a payload above 64 KiB; after a
      * wait, also one above 4 KiB. It is also sent after a long wait, when the clocks of both machines may have drifted
-     * apart by about half of the lease or of the time limit: with the defaults, after about 70 seconds.
+     * apart by about half of the lease: with the defaults, after about a minute.
      * A waiting worker sends nothing until something is due, such as the end of a delay or a lease. At that time, a few
      * sessions send a command; docs/protocol.md says which.
      * @par Complexity

@@ -241,6 +241,14 @@ local_time job_client::expiry(const queue_state& queue, server_time end) const
     return till == local_time::min() ? till : till - local_time(queue.options.margin);
 }
 
+/// The end of the lease that a worker relies on. At the time limit, the client asks the server, so a lease that ends
+/// there counts as a whole one.
+server_time job_client::relied_end(const queue_state& queue, server_time limit, server_time now,
+                                   server_time end)
+{
+    return end == limit ? now + queue.options.lease.count() * 1000 : end;
+}
+
 /// How long a worker relies on a lease.
 local_time job_client::usable_time(const queue_state& queue) const
 {
@@ -286,11 +294,7 @@ void job_client::grant(job_request_id id, std::string text, server_time now, ser
     attempt& each = attempts_[attempt_id];
     each.queue = queue_id;
     each.ticket = std::move(ticket);
-    each.expires = expiry(queue, end);
-    // At the time limit, the client asks the server instead.
-    if (end == limit)
-        each.expires =
-            std::max(each.expires, expiry(queue, now + queue.options.lease.count() * 1000));
+    each.expires = expiry(queue, relied_end(queue, limit, now, end));
     // The error text of the last failure.
     each.has_notes = parsed.failure != '-';
     if (limit != 0)

@@ -350,6 +350,8 @@ private:
     void advance(local_time now);
     static void set_timer(queue_state& queue, local_time at);
     void schedule_ask(queue_state& queue, server_time shown, server_time due);
+    [[nodiscard]] static server_time relied_end(const queue_state& queue, server_time limit,
+                                                server_time now, server_time end);
     [[nodiscard]] local_time expiry(const queue_state& queue, server_time end) const;
     [[nodiscard]] local_time usable_time(const queue_state& queue) const;
     [[nodiscard]] local_time renewal_delay(const queue_state& queue) const;

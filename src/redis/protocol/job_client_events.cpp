@@ -129,7 +129,8 @@ void job_client::on_grant(job_queue_id queue_id, server_time shown, std::string_
 {
     const server_time end = next_number(text);
     const std::string started(split_job_words(text, words_of_attempt));
-    const job_request_id id = parse_attempt(started).request;
+    const parsed_attempt parsed = parse_attempt(started);
+    const job_request_id id = parsed.request;
     if (id == 0)
         return;
     // The request has failed already, but the server still had its worker in the queue.
@@ -139,8 +140,9 @@ void job_client::on_grant(job_queue_id queue_id, server_time shown, std::string_
     queue.clock.reached(shown, now_);
     // After a wait of hours, or if the server's clock was set, the bound of the clock is useless. The answer to a fetch
     // gives a new one.
-    const bool clock_is_known =
-        expiry(queue, end) >= now_ + local_time(std::max<std::int64_t>(end - shown, 0)) / 2;
+    const server_time relied_on = relied_end(queue, parsed.limit, shown, end);
+    const bool clock_is_known = expiry(queue, relied_on) >=
+                                now_ + local_time(std::max<std::int64_t>(relied_on - shown, 0)) / 2;
     if (!text.empty() && clock_is_known)
         return grant(id, started, shown, end, text);
     start_fetch(id, started);
