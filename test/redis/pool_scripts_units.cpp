@@ -256,6 +256,20 @@ struct signal_scene : pool_scene
 
     void set() { add(1, "x+" + std::to_string(++calls)); }
     void reset() { add(0, "x+" + std::to_string(++calls)); }
+    /// Lets this many waiters enter the queue. A script reaches 64 of them.
+    void acquire_many(int count)
+    {
+        store.subscribers["w:e#1"] = 1;
+        for (int i = 0; i < count; ++i)
+            acquire("e#1." + std::to_string(i), 1);
+    }
+    /// Sets the event for the first of these waiters. They disconnect, and its claim lease expires.
+    void disconnect_them()
+    {
+        set();
+        store.subscribers.erase("w:e#1");
+        pass(4s);
+    }
 
     int calls = 0;
 };
@@ -318,6 +332,36 @@ BOOST_FIXTURE_TEST_CASE(an_expired_set_does_not_merge_with_the_next_one, signal_
     pass(4s);
     set();
     TEST_WORDS(messages(), "w:a#1 lost a#1.1", "w:b#1 grant b#1.1", "w:c#1 grant c#1.1");
+}
+
+BOOST_FIXTURE_TEST_CASE(sets_do_not_merge_while_waiters_stand_behind_disconnected_ones,
+                        signal_scene)
+{
+    acquire_many(66);
+    acquire("b#1.1", 1);
+    acquire("b#1.2", 1);
+    disconnect_them();
+    set();
+    TEST_WORDS(messages(), "w:e#1 lost e#1.0", "w:b#1 grant b#1.1", "w:b#1 grant b#1.2");
+}
+
+BOOST_FIXTURE_TEST_CASE(a_reset_does_not_remove_the_set_of_a_waiter_behind_disconnected_ones,
+                        signal_scene)
+{
+    acquire_many(66);
+    acquire("b#1.1", 1);
+    disconnect_them();
+    reset();
+    TEST_WORDS(messages(), "w:e#1 lost e#1.0", "w:b#1 grant b#1.1");
+}
+
+BOOST_FIXTURE_TEST_CASE(a_reset_removes_a_set_that_has_no_waiter_left, signal_scene)
+{
+    // After the limit of the script, the queue is empty.
+    acquire_many(65);
+    disconnect_them();
+    reset();
+    BOOST_TEST(value() == 0);
 }
 
 BOOST_FIXTURE_TEST_CASE(an_event_that_is_set_is_kept, signal_scene)

@@ -58,7 +58,8 @@ elseif what == 'add' and not redis.call('ZSCORE', s.done, ARGV[4]) then
   if s.capacity == event_capacity then
     -- If a holder crashed, its unit is available again and is granted first; this call sets the event once more.
     if s.head then grant_next(s) end
-    number = number - (s.capacity - s.outside - s.held)
+    -- Units that are still available belong to the waiters that grant_next() has not reached.
+    if not s.head then number = number - (s.capacity - s.outside - s.held) end
   end
   if s.outside < number then
     result = 'excess'

@@ -262,6 +262,7 @@ local function grant_next(s, caller, seen)
     budget = budget - 1
     if budget <= 0 then break end
   end
+  s.head = redis.call('ZRANGE', s.queue, 0, 0)[1]
   s.more = 1
 end
 
