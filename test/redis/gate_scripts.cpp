@@ -133,6 +133,19 @@ BOOST_AUTO_TEST_CASE(an_event_that_was_changed_is_kept)
     BOOST_TEST(wait("a#1") == "closed");
 }
 
+BOOST_AUTO_TEST_CASE(a_set_that_was_followed_by_a_reset_is_kept_for_an_hour)
+{
+    wait("a#1");
+    set("x+1");
+    const std::int64_t first = generation;
+    reset("x+2");
+    pass(59min);
+    BOOST_TEST(wait("a#2") == "closed");
+    BOOST_TEST(generation == first);
+    pass(61min);
+    BOOST_TEST(store.key_count() == 0U);
+}
+
 BOOST_AUTO_TEST_CASE(the_first_user_decides_the_initial_state)
 {
     wait("a#1");

@@ -39,10 +39,11 @@ namespace turnstile::redis {
  * The first user of a name decides it. All users have to name the same @ref event_reset; otherwise operations
  * fail with `errc::foreign_layout`. The server deletes an event in its initial state that is not used for
  * three leases (an automatic one: a lease) and the idle time of the session, and the next user creates it anew.
- * Any other event is kept forever.
+ * It keeps a manual event that has been set for an hour at least, and any event in another state forever.
  *
  * @par What is exact
- * If messages, connections or clients are lost, no waiter misses a set, and a set or a reset happens once.
+ * If messages, connections or clients are lost, no waiter misses a set, and a set or a reset happens once. Only
+ * a waiter whose session is disconnected for more than an hour may miss a set that was followed by a reset.
  * If a waiter that an automatic event has released crashes before it confirms that, the event releases the
  * next waiter. If the *server* loses its memory, the event is in its initial state, and waiters wait for the
  * next set.

@@ -46,7 +46,8 @@ namespace turnstile::redis {
  * @par What is exact
  * An arrival counts once, whatever happens to messages, connections and clients, unless its process crashes before it
  * sends the arrival, or it fails with `errc::unknown_outcome`: after an hour without an answer. No waiter misses the
- * opening. If the *server* loses its memory, all arrivals are forgotten, and waiters wait until enough arrive anew.
+ * opening, unless its session is disconnected until the server has deleted the latch. If the *server* loses its memory,
+ * all arrivals are forgotten, and waiters wait until enough arrive anew.
  *
  * @par Lifetime
  * As with @ref async_mutex.

@@ -29,15 +29,18 @@ local function open(number)
   return s
 end
 
--- Writes the state. A state that differs from the initial one lives for at least `keep` ms, or for ever if that is 0.
+-- Writes the state. A state that differs from the initial one lives for at least `keep` ms, or for ever if that is 0. An
+-- event in its initial state lives for an hour after a set: a waiter may be disconnected, and has to learn of the set.
+-- Participants of a barrier learn it from the remembered names of their arrivals.
 local function save(s, lease, idle, keep)
   local ttl, changed = 3 * lease + idle, s.number ~= s.origin
+  local least = changed and keep + 0 or s.generation > 0 and not KEYS[4] and memory / 1000 or 0
   redis.call('HSET', KEYS[1], 'layout', layout, 'number', text(s.number), 'origin', text(s.origin), 'generation',
     text(s.generation), 'clock', text(s.now), 'skew', text(s.skew))
-  if changed and keep + 0 == 0 then
+  if changed and least == 0 then
     redis.call('PERSIST', KEYS[1])
   else
-    extend_ttl(KEYS[1], changed and math.max(keep + 0, ttl) or ttl)
+    extend_ttl(KEYS[1], math.max(least, ttl))
   end
   for _, key in ipairs({KEYS[2], KEYS[4]}) do extend_ttl(key, ttl) end
 end
