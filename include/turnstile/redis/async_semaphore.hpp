@@ -54,12 +54,12 @@ using semaphore_options = mutex_options;
  * process took and did not release stay missing.
  *
  * @par Capacity
- * The first user of a name sets the capacity and the available units; @ref async_create reports whether it
- * was the first. If a semaphore is opened later with another capacity, operations fail with
- * `errc::capacity_mismatch`, and the log contains both numbers; mutex_options::adopt_capacity accepts the
- * server's capacity instead. @ref async_set_capacity changes the capacity for all sessions. The server
- * deletes a semaphore that is not used for a lease and the idle time of the session, unless units were taken
- * for good or the capacity was changed. The next user creates it anew.
+ * The first operation that changes the semaphore, or has to wait, sets the capacity and the available units;
+ * @ref async_create reports whether the semaphore was new. If it is opened later with another capacity,
+ * operations fail with `errc::capacity_mismatch`, and the log contains both numbers;
+ * mutex_options::adopt_capacity accepts the server's capacity instead. @ref async_set_capacity changes the
+ * capacity for all sessions. The server deletes a semaphore that is not used for a lease and the idle time of the
+ * session, unless units were taken for good or the capacity was changed. The next user creates it anew.
  *
  * @par What is exact
  * Units are neither lost nor duplicated if messages, connections or clients are lost. If the *server* loses

@@ -36,10 +36,11 @@ namespace turnstile::redis {
  * accumulate.
  *
  * @par Initial state
- * The first user of a name decides it. All users have to name the same @ref event_reset; otherwise operations
- * fail with `errc::foreign_layout`. The server deletes an event in its initial state that is not used for
- * three leases (an automatic one: a lease) and the idle time of the session, and the next user creates it anew.
- * It keeps a manual event that has been set for an hour at least, and any event in another state forever.
+ * The first operation that changes the event, or has to wait, decides it. All users have to name the same
+ * @ref event_reset; otherwise operations fail with `errc::foreign_layout`. The server deletes an event in its
+ * initial state that is not used for three leases (an automatic one: a lease) and the idle time of the session,
+ * and the next user creates it anew. After a set, it keeps a manual event for an hour at least. It keeps any event
+ * in another state forever.
  *
  * @par What is exact
  * If messages, connections or clients are lost, no waiter misses a set, and a set or a reset happens once. Only

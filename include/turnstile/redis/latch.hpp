@@ -39,9 +39,9 @@ namespace turnstile::redis {
  * its own name.
  *
  * @par Count
- * The first user of a name decides it. The server deletes a latch without arrivals that is not used for three leases
- * and the idle time of the session. It deletes any other latch a day after its last use (@ref memory). A later user
- * creates a new one.
+ * The first arrival, or the first operation that has to wait, decides it. The server deletes a latch without arrivals
+ * that is not used for three leases and the idle time of the session. It deletes any other latch a day after its last
+ * use (@ref memory). A later user creates a new one.
  *
  * @par What is exact
  * An arrival counts once, whatever happens to messages, connections and clients, unless its process crashes before it

@@ -213,7 +213,7 @@ public:
      * Subtracts the amount from the state. The contribution ends when the section is committed; if the
      * section is dropped, the contribution stays.
      *
-     * @return whether the contribution is withdrawn. If not, it was lost and the state is unchanged: the
+     * @return whether the state contained it. If not, the state is unchanged. If the contribution was lost, the
      * server subtracts the amount after the section, or has done so, and notifies the condition.
      * @throws system_error with `turnstile::errc::wrong_object` if the contribution belongs to another
      *         monitor.
