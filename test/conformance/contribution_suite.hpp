@@ -65,6 +65,36 @@ TURNSTILE_MONITOR_TEST(a_contribution_counts_until_it_is_withdrawn)
         });
 }
 
+TURNSTILE_MONITOR_TEST(one_of_two_concurrent_sections_withdraws_a_contribution)
+{
+    turnstile::test::monitor_test<Provider> t;
+    using section = typename decltype(t)::section;
+    using monitor_type = typename decltype(t)::monitor_type;
+    using turnstile::test::account;
+    constexpr int rounds = 100;
+    typename monitor_type::contribution_type mine;
+    int withdrawn = 0;
+    t.run(
+        [&]() -> typename decltype(t)::task
+        {
+            const auto withdraw = [&]() -> typename decltype(t)::task
+            {
+                co_await t.guarded.async_with([&](section& s)
+                                              { withdrawn += s.withdraw(mine) ? 1 : 0; });
+            };
+            for (int i = 0; i < rounds; ++i)
+            {
+                co_await t.guarded.async_with(
+                    [&](section& s) { mine = s.contribute(&account::balance, 1, t.changed); });
+                t.spawn(withdraw);
+                co_await withdraw();
+            }
+            const auto now = co_await t.look();
+            BOOST_TEST(now.balance == 0);
+        });
+    BOOST_TEST(withdrawn == rounds);
+}
+
 TURNSTILE_MONITOR_TEST(destroying_a_contribution_withdraws_it_and_notifies)
 {
     turnstile::test::monitor_test<Provider> t;

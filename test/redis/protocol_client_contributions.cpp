@@ -21,6 +21,8 @@ using redis::detail::commit_request;
 using redis::detail::contribution_ended;
 using redis::detail::contribution_name;
 using redis::detail::contribution_renewed;
+using redis::detail::field_map;
+using redis::detail::granted;
 using redis::detail::lost;
 using redis::detail::released;
 
@@ -36,7 +38,7 @@ public:
     /// A contribution that the server knows.
     contribution_name make()
     {
-        const contribution_name result = contribute(hold(++fence_));
+        const contribution_name result = contribute(hold_next());
         answer(say(status::released));
         BOOST_TEST_REQUIRE(events.size() == 2U);
         events.clear();
@@ -52,10 +54,18 @@ public:
         BOOST_TEST(sent() == "nudge");
     }
 
+    /// Creates an attempt that holds the lock, with the next fencing token.
+    attempt_id hold_next() { return hold(++fence_); }
+
+    /// The message that grants the lock to an attempt, with the next fencing token and the state.
+    std::string grant_next(attempt_id attempt) { return grant(attempt, ++fence_, 4s) + " =1:n1:0"; }
+
+    [[nodiscard]] std::int64_t last_fence() const { return fence_; }
+
     /// Ends a critical section that withdraws a contribution.
-    attempt_id take_back(const contribution_name& name)
+    attempt_id take_back(const contribution_name& name) { return take_back(hold_next(), name); }
+    attempt_id take_back(attempt_id holder, const contribution_name& name)
     {
-        const attempt_id holder = hold(++fence_);
         commit_request words;
         words.fields = {{"n", "0"}};
         words.withdrawn = {name};
@@ -441,6 +451,143 @@ BOOST_AUTO_TEST_CASE(a_lock_that_is_closed_stays_until_its_contributions_have_en
     client.undo_contribution(name);
     client.answer(client.lasts(1us));
     BOOST_TEST(client.machine.contribution_count() == 0U);
+}
+
+// --- grants before the answer to a commit -------------------------------------------------------
+
+BOOST_AUTO_TEST_CASE(a_grant_waits_for_the_answer_to_a_withdrawal)
+{
+    contribution_client client;
+    const contribution_name name = client.make();
+    const attempt_id holder = client.hold_next();
+    const attempt_id next = client.wait(5);
+    client.take_back(holder, name);
+    // The script of the commit publishes this message before it answers.
+    client.receive(client.grant_next(next));
+    BOOST_TEST(client.events.empty());
+    client.answer(client.say(driven_client::status::released));
+    BOOST_TEST_REQUIRE(client.events.size() == 3U);
+    BOOST_TEST(!std::get<contribution_ended>(client.events[0]).lost);
+    BOOST_TEST(std::get<granted>(client.events[1]).attempt == next);
+    BOOST_TEST((std::get<granted>(client.events[1]).state == field_map{{"n", "0"}}));
+    BOOST_TEST(std::get<released>(client.events[2]).attempt == holder);
+    BOOST_TEST(client.sent() == "");
+}
+
+BOOST_AUTO_TEST_CASE(a_grant_waits_for_the_answer_to_a_new_contribution)
+{
+    contribution_client client;
+    const attempt_id holder = client.hold_next();
+    const attempt_id next = client.wait(5);
+    client.contribute(holder);
+    client.receive(client.grant_next(next));
+    BOOST_TEST(client.events.empty());
+    client.answer(client.say(driven_client::status::released));
+    BOOST_TEST_REQUIRE(client.events.size() == 3U);
+    BOOST_TEST(std::holds_alternative<contribution_renewed>(client.events[0]));
+    BOOST_TEST(std::get<granted>(client.events[1]).attempt == next);
+}
+
+BOOST_AUTO_TEST_CASE(a_grant_waits_for_no_other_commit)
+{
+    contribution_client client;
+    const attempt_id holder = client.hold_next();
+    const attempt_id next = client.wait(5);
+    client.sleep(holder);
+    BOOST_TEST(client.sent() == "commit");
+    client.receive(client.grant_next(next));
+    BOOST_TEST(client.only<granted>().attempt == next);
+}
+
+BOOST_AUTO_TEST_CASE(a_grant_waits_for_all_commits_with_contributions)
+{
+    contribution_client client;
+    // The client does not know yet that the first grant has ended.
+    const attempt_id first = client.hold_next();
+    const attempt_id second = client.hold_next();
+    const attempt_id next = client.wait(5);
+    client.contribute(first);
+    client.contribute(second);
+    client.receive(client.grant_next(next));
+    client.answer(client.say(driven_client::status::lost));
+    BOOST_TEST(client.events.size() == 2U);
+    // The server may have dropped the waiters of this client.
+    BOOST_TEST(client.sent() == "commit resync");
+    client.answer(client.say(driven_client::status::released));
+    client.answer(client.own(client.last_fence(), 4s));
+    BOOST_TEST(client.events.size() == 4U);
+    client.answer(client.with(client.own(client.last_fence(), 15s), "1:n1:1"));
+    BOOST_TEST_REQUIRE(client.events.size() == 5U);
+    BOOST_TEST(std::get<granted>(client.events[4]).attempt == next);
+}
+
+BOOST_AUTO_TEST_CASE(a_grant_is_entered_when_a_commit_with_contributions_is_refused)
+{
+    contribution_client client;
+    const attempt_id holder = client.hold_next();
+    const attempt_id next = client.wait(5);
+    client.contribute(holder);
+    client.receive(client.grant_next(next));
+    client.refuse("OOM command not allowed");
+    BOOST_TEST_REQUIRE(client.events.size() == 3U);
+    BOOST_TEST(std::get<contribution_ended>(client.events[1]).lost);
+    BOOST_TEST(std::get<granted>(client.events[2]).attempt == next);
+    BOOST_TEST(client.sent() == "release");
+}
+
+BOOST_AUTO_TEST_CASE(a_grant_that_has_waited_too_long_for_a_commit_is_confirmed)
+{
+    contribution_client client;
+    const attempt_id holder = client.hold_next();
+    const attempt_id next = client.wait(5);
+    client.contribute(holder);
+    client.receive(client.grant_next(next));
+    // The claim lease of the grant ends.
+    client.pass(4500ms);
+    client.answer(client.say(driven_client::status::released));
+    BOOST_TEST(client.events.size() == 2U);
+    BOOST_TEST(client.sent() == "fetch");
+    client.answer(client.say(driven_client::status::gone));
+    BOOST_TEST(client.sent() == "acquire");
+    BOOST_TEST(!client.machine.holds(next));
+}
+
+BOOST_AUTO_TEST_CASE(an_attempt_whose_grant_waits_for_a_commit_can_be_cancelled)
+{
+    contribution_client client;
+    const attempt_id holder = client.hold_next();
+    const attempt_id next = client.wait(5);
+    client.contribute(holder);
+    client.receive(client.grant_next(next));
+    client.cancel(next);
+    BOOST_TEST(client.sent() == "commit cancel");
+    client.answer(client.say(driven_client::status::released));
+    BOOST_TEST(client.events.size() == 2U);
+    BOOST_TEST(!client.machine.holds(next));
+    client.answer(client.say(driven_client::status::cancelled));
+    BOOST_TEST(client.events.size() == 2U);
+    BOOST_TEST(client.machine.attempt_count() == 0U);
+}
+
+BOOST_AUTO_TEST_CASE(a_grant_waits_for_a_repeated_commit_with_contributions)
+{
+    contribution_client client;
+    const attempt_id holder = client.hold_next();
+    const attempt_id next = client.wait(5);
+    client.contribute(holder);
+    client.receive(client.grant_next(next));
+    client.disconnect();
+    client.connect(2);
+    BOOST_TEST(client.sent() == "resync commit");
+    client.answer(client.own(client.last_fence(), 4s));
+    BOOST_TEST(client.events.empty());
+    BOOST_TEST(client.sent() == "commit");
+    client.answer(client.say(driven_client::status::released));
+    BOOST_TEST(client.events.size() == 2U);
+    BOOST_TEST(client.sent() == "fetch");
+    client.answer(client.with(client.own(client.last_fence(), 15s), "1:n1:1"));
+    BOOST_TEST_REQUIRE(client.events.size() == 3U);
+    BOOST_TEST(std::get<granted>(client.events[2]).attempt == next);
 }
 
 // --- waiters on conditions ----------------------------------------------------------------------

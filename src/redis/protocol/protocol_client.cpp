@@ -244,6 +244,8 @@ attempt_id protocol_client::release(local_time now, attempt_id id, commit_reques
         follower.wait.leader = it.id;
         it.ending.follower = follower.id;
     }
+    if (what.changes_contributions())
+        ++locks_.at(it.lock).unanswered_commits;
     if (needs_commit)
         it.ending.commit = std::make_shared<const commit_request>(std::move(what));
     // The timer for the loss stays: when the lease has ended, the lock is free, whether or not the server has received

@@ -304,6 +304,7 @@ private:
 
     // Contributions.
     void end_commit_of_contributions(const commit_request& what, client_result result);
+    void note_end_of_commit(lock_state& lock, const commit_request& what, client_result result);
     void set_contribution_expiry(contribution_id id, local_time expires, local_time span);
     void end_contribution(contribution_id id);
     void lose_contribution(contribution_id id);

@@ -96,6 +96,11 @@ struct commit_request
         return !notifications.empty() || !fields.empty() || !contributed.empty() ||
                !withdrawn.empty();
     }
+
+    [[nodiscard]] bool changes_contributions() const noexcept
+    {
+        return !contributed.empty() || !withdrawn.empty();
+    }
 };
 
 /// An attempt has acquired its lock. It holds the lock until `expires`, unless the lease is renewed.

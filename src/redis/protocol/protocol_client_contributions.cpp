@@ -72,6 +72,19 @@ void protocol_client::end_commit_of_contributions(const commit_request& what, cl
     }
 }
 
+/// Applies the result of a commit that was sent, and enters the grants that have waited for it.
+void protocol_client::note_end_of_commit(lock_state& lock, const commit_request& what,
+                                         client_result result)
+{
+    end_commit_of_contributions(what, result);
+    if (!what.changes_contributions() || --lock.unanswered_commits != 0)
+        return;
+    for (const attempt_id id : std::exchange(lock.delayed, {}))
+        if (const auto found = attempts_.find(id);
+            found != attempts_.end() && found->second.current < phase::held)
+            enter_pending_grant(found->second);
+}
+
 /// Notes that the server does not undo a contribution before `expires`.
 void protocol_client::set_contribution_expiry(contribution_id id, local_time expires,
                                               local_time span)

@@ -64,7 +64,7 @@ protocol_client::grant_report protocol_client::report_of(lock_id lock, const scr
 }
 
 /// Enters a grant: after the answer to a command in flight, and after a confirmation if the grant may be late or lacks
-/// the state of the monitor.
+/// the state of the monitor. The answer to a commit shows which contributions that state contains.
 void protocol_client::on_grant(attempt& it, grant_report given, bool by_message)
 {
     // Only a message can be outdated: answers arrive in the order of their scripts.
@@ -76,7 +76,13 @@ void protocol_client::on_grant(attempt& it, grant_report given, bool by_message)
         it.pending_grant = std::move(given);
         return;
     }
-    const lock_state& lock = locks_.at(it.lock);
+    lock_state& lock = locks_.at(it.lock);
+    if (lock.unanswered_commits != 0)
+    {
+        it.pending_grant = std::move(given);
+        lock.delayed.push_back(it.id);
+        return;
+    }
     const local_time expires = expiry(lock, given);
     const bool is_whole = lock.options.state.empty() || given.state;
     if (expires > now_ && is_whole)

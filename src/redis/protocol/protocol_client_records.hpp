@@ -241,6 +241,10 @@ struct protocol_client_records
         std::set<attempt_id> parked;
         // The latest end of the envoy's run.
         local_time run_ends_at = never;
+        // The number of unanswered commits that make or withdraw contributions, and the attempts whose grants wait for
+        // the last of these answers.
+        std::uint32_t unanswered_commits = 0;
+        std::vector<attempt_id> delayed;
         // The last problem that was reported about the lock.
         std::string trouble;
     };

@@ -279,7 +279,7 @@ void protocol_client::on_refused_release(attempt& it, operation op, bool failed_
         withdraw_follower(follower, text);
     else
         fail_follower(follower, reason, text);
-    end_commit_of_contributions(*std::exchange(it.ending.commit, nullptr), reason);
+    note_end_of_commit(locks_.at(it.lock), *std::exchange(it.ending.commit, nullptr), reason);
     proceed(it);
 }
 

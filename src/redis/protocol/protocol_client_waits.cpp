@@ -36,11 +36,10 @@ void protocol_client::on_commit(attempt& it, const script_answer& answer)
         (answer.status == status::lost && it.server == server_) || !what->changes_anything();
     const auto why = it.may_be_done ? std::nullopt : unusable(answer.status);
     // The caller learns about its contributions before it learns the result.
-    if (answer.status == status::released)
-        end_commit_of_contributions(*what, client_result::ok);
-    else
-        end_commit_of_contributions(*what,
-                                    is_certain ? client_result::lost : client_result::unknown);
+    note_end_of_commit(locks_.at(it.lock), *what,
+                       answer.status == status::released ? client_result::ok
+                       : is_certain                      ? client_result::lost
+                                                         : client_result::unknown);
     on_release(it, answer);
     if (follower != 0)
         begin_wait_of(follower, answer,
