@@ -180,6 +180,65 @@ BOOST_FIXTURE_TEST_CASE(a_release_by_an_outdated_holder_does_not_free_the_lock, 
     BOOST_TEST(owner() == "c#1.1");
 }
 
+// The server may have forgotten a release by the broken holder and the next grant.
+BOOST_FIXTURE_TEST_CASE(a_later_holder_keeps_the_lock_although_an_outdated_one_was_broken,
+                        script_scene)
+{
+    acquire("a#1.1");
+    const std::int64_t outdated = fence();
+    pass(1s);
+    begin_grace(60s);
+    acquire("c#1.1");
+    const words broken = break_lock(text(outdated));
+    BOOST_TEST(broken[0] == "ok");
+    BOOST_TEST(broken[6] == "1");
+    BOOST_TEST(nudge("c#1.1")[0] == "queued");
+    // The same break again finds no holder with its token.
+    BOOST_TEST(break_lock(text(outdated))[6] == "0");
+    BOOST_TEST(resync("a#1.1", "a#2.1", outdated)[0] == "lost");
+    BOOST_TEST(resync("b#0.1", "b#1.1", outdated + 1)[0] == "own");
+    BOOST_TEST(release("b#1.1", outdated + 1)[0] == "released");
+    BOOST_TEST(owner() == "c#1.1");
+}
+
+BOOST_FIXTURE_TEST_CASE(the_grace_ends_as_usual_after_an_outdated_holder_was_broken, script_scene)
+{
+    for (const bool is_early : {true, false})
+    {
+        store.clear();
+        end_grace();
+        pass(1s);
+        acquire("a#1.1");
+        const std::int64_t outdated = fence();
+        pass(1s);
+        begin_grace(60s);
+        acquire("c#1.1");
+        pass(59s);
+        if (is_early)
+            break_lock(text(outdated));
+        BOOST_TEST(nudge("c#1.1")[0] == "queued");
+        pass(1s);
+        if (!is_early)
+            break_lock(text(outdated));
+        else
+            nudge("c#1.1");
+        BOOST_TEST(owner() == "c#1.1");
+        BOOST_TEST(fence() > outdated + 10'000);
+    }
+}
+
+// The operator means any holder, also one that the server does not know.
+BOOST_FIXTURE_TEST_CASE(a_break_of_any_holder_ends_the_doubt, script_scene)
+{
+    acquire("a#1.1");
+    pass(1s);
+    begin_grace(60s);
+    acquire("c#1.1");
+    BOOST_TEST(break_lock()[6] == "1");
+    BOOST_TEST(owner() == "c#1.1");
+    BOOST_TEST(resync("b#0.1", "b#1.1", start + 500'000)[0] == "lost");
+}
+
 BOOST_FIXTURE_TEST_CASE(a_release_by_an_outdated_cohort_does_not_free_the_lock, script_scene)
 {
     acquire("a#1.1");
