@@ -403,6 +403,29 @@ BOOST_FIXTURE_TEST_CASE(a_broken_holder_does_not_reclaim_its_units_during_the_gr
     BOOST_TEST(held() == 1);
 }
 
+// The broken reader has released the mutex before, and its release and the grant of the writer are missing.
+BOOST_FIXTURE_TEST_CASE(a_writer_keeps_its_mutex_although_an_outdated_reader_was_broken, pool_scene)
+{
+    capacity = (std::int64_t(1) << 30U) + 100;
+    // A writer, and the second grant of an upgraded one.
+    for (const std::int64_t units : {capacity, std::int64_t(99)})
+    {
+        store.clear();
+        end_grace();
+        pass(1s);
+        const std::int64_t reader = std::stoll(acquire("a#1.1", 1)[2]);
+        pass(1s);
+        begin_grace(60s);
+        BOOST_TEST(break_lock(std::to_string(reader))[6] == "1");
+        BOOST_TEST(resync("b#0.1", "b#1.1", reader + 1, units)[0] == "own");
+        BOOST_TEST(resync("a#1.1", "a#2.1", reader, 1)[0] == "lost");
+        // A break of the writer concerns it and all writers before it.
+        BOOST_TEST(break_lock(std::to_string(reader + 1))[6] == "1");
+        BOOST_TEST(resync("b#1.1", "b#2.1", reader + 1, units)[0] != "own");
+        BOOST_TEST(resync("c#0.1", "c#1.1", reader - 1, units)[0] != "own");
+    }
+}
+
 // The client does not know of its grant. So the server may have granted the units to another client, and
 // forgotten that.
 BOOST_FIXTURE_TEST_CASE(a_waiter_with_units_in_an_outdated_pool_waits_again, pool_scene)

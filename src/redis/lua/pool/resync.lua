@@ -36,6 +36,17 @@ local function is_superseded(s, units)
   return has_had_writer(s) or is_exclusive(s, units)
 end
 
+-- Whether the server remembers that a grant has ended, or for an exclusive one, that it or a later one has. The score of
+-- a broken grant is the time of the break, so this looks at the token in its name.
+local function has_ended(s, units, fence)
+  if redis.call('ZSCORE', s.done, 'broken ' .. text(fence)) then return true end
+  local last = is_exclusive(s, units) and '+inf' or text(fence)
+  for _, name in ipairs(redis.call('ZRANGEBYSCORE', s.done, text(fence), last, 'LIMIT', 0, at_once)) do
+    local broken = string.match(name, '^broken (%d+)$')
+    if not broken or broken + 0 > fence then return true end
+  end
+end
+
 -- Whether a later connection has reclaimed the units: then this command is a late copy of an earlier one.
 local function is_outdated(s, nonce, last, sequence, fence)
   for i = last + 1, last + 5 do
@@ -80,11 +91,8 @@ return each_entry(10, function(s, a, is_first)
     move(s, outside - left)
     hold(s, id, still, fence, outside, math.max(ends, s.now + lease * 1000))
   elseif fence > 0 and not its and (s.born <= fence or ARGV[a + 9] ~= '-1') and
-    not redis.call('ZRANGEBYSCORE', s.done, text(fence), is_exclusive(s, units) and '+inf' or text(fence), 'LIMIT', 0,
-      1)[1] and
-    not is_outdated(s, nonce, last, sequence, fence) and
-    (s.grace and not redis.call('ZSCORE', s.done, 'broken ' .. text(fence)) or
-      (s.given < fence or s.born > fence and not is_superseded(s, units)) and fits(s, units)) then
+    not has_ended(s, units, fence) and not is_outdated(s, nonce, last, sequence, fence) and
+    (s.grace or (s.given < fence or s.born > fence and not is_superseded(s, units)) and fits(s, units)) then
     -- The server forgot the grant. The holder reclaims its units if they are available, or if only an outdated state
     -- says that others hold them. A pool of a directory that is younger than the grant is another one, with the
     -- name of a former one. A late copy of this command does not reclaim units that were released since.
