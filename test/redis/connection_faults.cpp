@@ -49,6 +49,20 @@ std::string kill_client(const redis_server& server)
 
 }  // namespace
 
+// A number that no server has seen stays free: scripts look at the next few numbers only.
+BOOST_AUTO_TEST_CASE(attempts_that_reach_no_server_use_up_no_incarnation)
+{
+    redis_server server;
+    connection_scene scene(config::from_url(server.url() + "?max_backoff=20ms"));
+    BOOST_REQUIRE(scene.until_seen("c"));
+    server.stop();
+    BOOST_REQUIRE(scene.until([&] { return scene.seen.calls.starts_with("cdddddddd"); }));
+    server.start();
+    BOOST_TEST(scene.until([&] { return scene.seen.calls.ends_with('c'); }));
+    BOOST_TEST(scene.seen.incarnations == (std::vector<std::uint64_t>{0, 1}));
+    scene.close();
+}
+
 BOOST_AUTO_TEST_CASE(a_killed_connection_is_replaced_by_the_next_incarnation)
 {
     const redis_server server;

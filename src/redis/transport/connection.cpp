@@ -301,6 +301,9 @@ private:
         timer_.cancel();
         if (closing_)
             return finish_close();
+        // If no server knows the wake channel, the next attempt uses it.
+        if (!findings.connected)
+            next_incarnation_ = incarnation_;
         const auto lived = std::chrono::steady_clock::now() - opened_at_;
         if (was_open && lived > shortest_life)
             failures_ = 0;

@@ -38,9 +38,9 @@ struct server_info
 /**
  * @brief Connects to a server, and reconnects when the link breaks. Independent of locks.
  *
- * Each attempt to connect has a number, its incarnation, and its own wake channel. The observer learns of the
- * connection only after a test: the server is new enough, the scripts are loaded, and a message to its own wake channel
- * has arrived.
+ * Each connection has a number, its incarnation, and its own wake channel. Attempts to connect that reach the server
+ * count, too. The observer learns of the connection only after a test: the server is new enough, the scripts are
+ * loaded, and a message to its own wake channel has arrived.
  *
  * All calls and callbacks run on the executor given at construction, which has to be a strand or a single
  * thread. After start(), the context may be destroyed before or after the connection; remaining handlers are

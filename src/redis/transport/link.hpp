@@ -25,6 +25,8 @@ namespace turnstile::redis::detail {
 /// Additional information about the end of a link.
 struct link_findings
 {
+    /// Whether the link was connected, so that the server may have received the set-up.
+    bool connected = false;
     /// The server's error in answer to the set-up; or empty.
     std::string refusal;
     /// The reason why the link did not trust the server's certificate, and the remedy; or empty.
