@@ -257,8 +257,19 @@ BOOST_AUTO_TEST_CASE(reclaimed_units_count_once_after_a_replica_takes_over)
     const auto replica = store;
     resync("a#2.1", "a#3.1", fence, 1);
     store = replica;
-    BOOST_TEST(resync("a#3.1", "a#4.1", fence, 1)[0] == "own");
+    // The former connections may have any numbers.
+    BOOST_TEST(resync("a#2.1,a#3.1", "a#12.1", fence, 1)[0] == "own");
     BOOST_TEST(held() == 1);
+    TEST_WORDS(members("pool{holders}"), "a#12.1");
+}
+
+// The server has an older grant of the same attempt, and has missed its end.
+BOOST_AUTO_TEST_CASE(an_older_grant_of_an_attempt_does_not_stand_for_its_present_one)
+{
+    const std::int64_t former = fence_of(acquire("a#1.1", 1));
+    pass(1s);
+    BOOST_TEST(resync("a#1.1,a#2.1", "a#3.1", former + 500'000, 2)[0] == "own");
+    BOOST_TEST(held() == 3);
 }
 
 BOOST_AUTO_TEST_CASE(reclaimed_units_are_limited_by_the_capacity)

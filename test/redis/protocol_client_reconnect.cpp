@@ -340,6 +340,35 @@ BOOST_AUTO_TEST_CASE(a_resync_states_all_ids_by_which_the_server_may_know_an_att
     BOOST_TEST(commands[0].arguments[1] == "abc#3.1");
 }
 
+// A replica that takes over may know a holder by an older id than the last one. The script of a lock recognises the
+// holder by its token.
+BOOST_AUTO_TEST_CASE(a_holder_of_units_states_the_ids_of_its_last_connections)
+{
+    lease_options options;
+    options.pool.emplace(pool_shape{3, 0});
+    connected_client client(options);
+    client.hold();
+    std::string ids = "abc#1.1";
+    for (std::uint64_t incarnation = 12; incarnation < 16; ++incarnation)
+    {
+        client.disconnect();
+        client.connect(incarnation);
+        BOOST_TEST(client.commands[0].arguments[1] == ids);
+        ids += ",abc#" + std::to_string(incarnation) + ".1";
+        client.answer(client.own(fence, 15s));
+    }
+    client.disconnect();
+    client.connect(16);
+    BOOST_TEST(client.commands[0].arguments[1] == ids);
+    client.disconnect();
+    client.connect(17);
+    BOOST_TEST(client.commands[0].arguments[1] == ids + ",abc#16.1");
+    client.answer(client.own(fence, 15s));
+    client.disconnect();
+    client.connect(18);
+    BOOST_TEST(client.commands[0].arguments[1] == "abc#13.1,abc#14.1,abc#15.1,abc#16.1,abc#17.1");
+}
+
 BOOST_AUTO_TEST_CASE(a_forgotten_attempt_enters_again_with_its_ticket)
 {
     wait(5);

@@ -292,7 +292,12 @@ void protocol_client::on_renew(attempt& it, script_answer& answer)
 void protocol_client::on_resync(attempt& it, const script_answer& answer)
 {
     it.stale = false;
-    it.incarnations = {incarnation_};
+    // Another server may know a holder of units by an older id. The script of a lock recognises it by its token.
+    constexpr std::size_t kept = 5;
+    if (!locks_.at(it.lock).options.pool || answer.status != status::own)
+        it.incarnations = {incarnation_};
+    else if (it.incarnations.size() > kept)
+        it.incarnations.erase(it.incarnations.begin(), it.incarnations.end() - kept);
     const grant_report report = report_of(it.lock, answer);
     switch (it.current)
     {

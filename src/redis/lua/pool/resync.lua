@@ -11,19 +11,19 @@
 -- complexity O(entries (log waiters + log holders))
 -- flags: allow-oom
 
--- Moves everything that is stored under a former id to the new one. A server that missed a grant still has the holder
--- in the queue, so the holder's request is dropped.
-local function rename(s, old, id, held)
-  local units, fence, left, deadline = holding(s, old)
+-- Moves everything that is stored under a former id to the new one, except another grant than the holder's present one.
+-- A server that missed a grant still has the holder in the queue, so the holder's request is dropped.
+local function rename(s, old, id, fence)
+  local units, its, left, deadline = holding(s, old)
   local wants = wanted(s, old)
   if not units and not wants then return end
   local ticket = redis.call('ZSCORE', s.queue, old)
   dequeue(s, old)
-  if units then
+  if units and (fence == 0 or its == fence) then
     drop(s, old, 0)
-    hold(s, id, units, fence, left, deadline)
+    hold(s, id, units, its, left, deadline)
   end
-  if wants and ticket and not held then
+  if wants and ticket and fence == 0 then
     redis.call('ZADD', s.queue, ticket, id)
     redis.call('HSET', s.key, 'w ' .. id, text(wants))
   end
@@ -48,7 +48,8 @@ local function has_ended(s, units, fence)
 end
 
 -- Whether a later connection has reclaimed the units: then this command is a late copy of an earlier one.
-local function is_outdated(s, nonce, last, sequence, fence)
+local function is_outdated(s, id, fence)
+  local nonce, last, sequence = string.match(id, '^(.*#)(%d+)(.*)$')
   for i = last + 1, last + 5 do
     local _, its = holding(s, nonce .. text(i) .. sequence)
     if its == fence then return true end
@@ -63,7 +64,7 @@ each(function(key, i)
   local s = pool and pool.key == key and pool or open(key, wall, ARGV[a + 6], ARGV[a + 8], ARGV[a + 9])
   pool = s
   for old in string.gmatch(s and ARGV[a] or '', '[^,]+') do
-    rename(s, old, id, fence > 0)
+    rename(s, old, id, fence)
   end
 end)
 
@@ -73,14 +74,6 @@ return each_entry(10, function(s, a, is_first)
   s.new = {s.queue, s.holders}
   if is_first or fence > 0 then expire_grants(s, fence > 0 and at_once or 0) end
   mark_responsive(s, id)
-  -- A replica that has taken over may know the holder by the id of an older connection.
-  local nonce, last, sequence = string.match(id, '^(.*#)(%d+)(.*)$')
-  local first = fence > 0 and not holding(s, id) and math.max(last - 5, 0) or last + 0
-  for i = last - 1, first, -1 do
-    local old = nonce .. text(i) .. sequence
-    local _, its = holding(s, old)
-    if its == fence then rename(s, old, id, true) end
-  end
   local had, its, left, ends = holding(s, id)
   if fence == 0 and its and s.grace then
     -- The server may have forgotten that it granted these units to another client, so the waiter waits again.
@@ -91,7 +84,7 @@ return each_entry(10, function(s, a, is_first)
     move(s, outside - left)
     hold(s, id, still, fence, outside, math.max(ends, s.now + lease * 1000))
   elseif fence > 0 and not its and (s.born <= fence or ARGV[a + 9] ~= '-1') and
-    not has_ended(s, units, fence) and not is_outdated(s, nonce, last, sequence, fence) and
+    not has_ended(s, units, fence) and not is_outdated(s, id, fence) and
     (s.grace or (s.given < fence or s.born > fence and not is_superseded(s, units)) and fits(s, units)) then
     -- The server forgot the grant. The holder reclaims its units if they are available, or if only an outdated state
     -- says that others hold them. A pool of a directory that is younger than the grant is another one, with the
