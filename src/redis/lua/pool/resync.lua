@@ -36,8 +36,8 @@ local function is_superseded(s, units)
   return has_had_writer(s) or is_exclusive(s, units)
 end
 
--- Whether the server remembers that a grant has ended, or for an exclusive one, that it or a later one has. The score of
--- a broken grant is the time of the break, so this looks at the token in its name.
+-- Whether the server remembers that a grant has ended, or for an exclusive one, that it or a later one has. The score
+-- of a broken grant is the time of the break, so this looks at the token in its name.
 local function has_ended(s, units, fence)
   if redis.call('ZSCORE', s.done, 'broken ' .. text(fence)) then return true end
   local last = is_exclusive(s, units) and '+inf' or text(fence)
@@ -90,7 +90,7 @@ return each_entry(10, function(s, a, is_first)
     -- says that others hold them. A pool of a directory that is younger than the grant is another one, with the
     -- name of a former one. A late copy of this command does not reclaim units that were released since.
     s.fence, s.held = math.max(s.fence, fence), s.held + units
-    -- Others that the server forgot may reclaim their units after this holder, but not after a writer.
+    -- Others that an outdated pool does not know may reclaim their units after this holder, but not after a writer.
     if is_exclusive(s, units) then s.given = math.max(s.given, fence) end
     hold(s, id, units, fence, tonumber(ARGV[a + 4]), s.now + lease * 1000)
     note_deadline(s, s.now + lease * 1000)
