@@ -89,7 +89,8 @@ BOOST_AUTO_TEST_CASE(show_marks_killed_holders_and_waiters)
 {
     const redis_server server;
     const lock_view lock(server, "a");
-    cli_process holder(server.url(), {"run", "a", "--", "sh", "-c", "echo started; exec sleep 1000"});
+    cli_process holder(server.url(),
+                       {"run", "a", "--", "sh", "-c", "echo started; exec sleep 1000"});
     BOOST_TEST(holder.line() == "started");
     cli_process waiter(server.url(), {"run", "a", "--", "true"});
     BOOST_TEST(until([&] { return lock.queued() == 1; }));
