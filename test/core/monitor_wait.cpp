@@ -427,6 +427,15 @@ TURNSTILE_TEST_BOTH_PATHS(a_section_that_fails_without_a_notification_changes_no
                 throw system_error(errc::closed);
         };
     };
+    const auto true_at_last = [](scene& t) -> body
+    {
+        return [&t](section& s) -> asio::awaitable<void>
+        {
+            co_await s.async_wait_for(t.changed, 0ms,
+                                      [calls = 0](const int&) mutable { return ++calls == 2; });
+            throw system_error(errc::closed);
+        };
+    };
     const auto unrelated = [](scene& t) -> body
     {
         return [&t](section& s) -> asio::awaitable<void>
@@ -435,7 +444,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_section_that_fails_without_a_notification_changes_no
             throw system_error(errc::closed);
         };
     };
-    for (int kind = 0; kind < 3; ++kind)
+    for (int kind = 0; kind < 4; ++kind)
     {
         scene t(how);
         attempt<> failing, a, b;
@@ -447,7 +456,7 @@ TURNSTILE_TEST_BOTH_PATHS(a_section_that_fails_without_a_notification_changes_no
         if (kind == 0)
             failing.cancel();
         else
-            t.run(failing, kind == 1 ? late(t) : unrelated(t));
+            t.run(failing, kind == 1 ? late(t) : kind == 2 ? unrelated(t) : true_at_last(t));
         drain(t.context);
         BOOST_TEST(failing.state() != "waiting");
         BOOST_TEST(failing.state() != "done");

@@ -61,11 +61,11 @@ public:
     {
     }
 
+    /// The wait received a notification. It ends with it unless the predicate is false.
+    void note_notification() noexcept { *notified_by_ = condition_; }
+
     bool operator()()
     {
-        // Before the predicate, since one that throws ends the wait.
-        if (std::exchange(has_waited_, true))
-            *notified_by_ = condition_;
         const bool holds = std::invoke(predicate_, state_->value);
         if (!holds)
             notified_by_->reset();
@@ -77,7 +77,6 @@ private:
     std::shared_ptr<const State> state_;
     std::weak_ptr<Condition> condition_;
     std::weak_ptr<Condition>* notified_by_;
-    bool has_waited_ = false;
 };
 
 }  // namespace turnstile::detail

@@ -31,7 +31,8 @@ namespace turnstile::detail {
  * ends by calling self with an error code and, if it `is_timed`, a std::cv_status.
  *
  * A predicate that throws ends the wait with errc::predicate_threw. An awaiting coroutine receives
- * the exception instead.
+ * the exception instead. Each notification calls `note_notification()` of the predicate, if it has this function,
+ * before it evaluates it.
  */
 template <class Wait, class Predicate>
 class predicate_wait
@@ -95,6 +96,9 @@ private:
     {
         if (error)
             return complete(self, error, false);
+        if constexpr (requires { predicate_.note_notification(); })
+            if (!timed_out)
+                predicate_.note_notification();
         const std::optional<bool> holds = evaluate();
         if (!holds)
             complete(self, make_error_code(errc::predicate_threw), false);
