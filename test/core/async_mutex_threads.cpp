@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <boost/asio/any_completion_handler.hpp>
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/bind_allocator.hpp>
@@ -361,6 +362,55 @@ BOOST_AUTO_TEST_CASE(a_cancellation_on_the_strand_races_a_grant_of_another_threa
             BOOST_REQUIRE(!mutex.is_locked());
             settle(strand);
         }
+}
+
+BOOST_AUTO_TEST_CASE(a_cancellation_on_its_executor_races_the_grant_of_a_rerouted_handler)
+{
+    running_context own;
+    running_context home;
+    async_mutex mutex(own.get_executor());
+    for (int i = 0; i < 2 * rounds; ++i)
+    {
+        optional_guard holder = mutex.try_lock();
+        BOOST_REQUIRE(holder.has_value());
+        asio::cancellation_signal signal;
+        std::promise<bool> result;
+        const auto at_home = [&](auto done)
+        {
+            return asio::bind_cancellation_slot(
+                signal.slot(), asio::bind_executor(home.get_executor(), std::move(done)));
+        };
+        const auto ended = [&](const error_code&, auto guard)
+        {
+            guard = {};
+            result.set_value(home.get_executor().running_in_this_thread());
+        };
+        asio::post(
+            home.get_executor(),
+            [&, i]
+            {
+                if (i % 2 == 0)
+                    mutex.async_lock(
+                        asio::any_completion_handler<void(error_code, guard_type)>(at_home(ended)));
+                else
+                    mutex.async_try_lock_for(
+                        1h, asio::any_completion_handler<void(error_code, optional_guard)>(
+                                at_home(ended)));
+            });
+        settle(home.get_executor());
+        std::latch both(2);
+        asio::post(home.get_executor(),
+                   [&]
+                   {
+                       both.arrive_and_wait();
+                       signal.emit(asio::cancellation_type::total);
+                   });
+        both.arrive_and_wait();
+        holder.reset();
+        BOOST_REQUIRE(result.get_future().get());
+        BOOST_REQUIRE(!mutex.is_locked());
+        settle(home.get_executor());
+    }
 }
 
 BOOST_AUTO_TEST_CASE(a_time_out_races_a_cancellation_and_a_grant)

@@ -35,6 +35,7 @@
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/require.hpp>
 #include <boost/asio/steady_timer.hpp>
+#include <boost/asio/strand.hpp>
 #include <boost/asio/system_executor.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/asio/use_future.hpp>
@@ -501,6 +502,36 @@ BOOST_AUTO_TEST_CASE(an_any_completion_handler_can_be_cancelled)
     drain(mine);
     BOOST_TEST(result == asio::error::operation_aborted);
     BOOST_TEST(on_its_executor);
+}
+
+BOOST_AUTO_TEST_CASE(the_context_of_the_mutex_may_end_before_an_any_completion_handler_runs)
+{
+    for (const bool is_timed : {false, true})
+        for (const bool is_run : {true, false})
+        {
+            auto own = std::make_unique<asio::io_context>();
+            auto home = std::make_unique<asio::io_context>();
+            // The destructor of a strand accesses its context.
+            async_mutex mutex(asio::make_strand(*own));
+            auto holder = mutex.try_lock();
+            int granted = 0;
+            const auto count = asio::bind_executor(*home, [&](const error_code& error, auto guard)
+                                                   { granted += !error && guard ? 1 : 0; });
+            if (is_timed)
+                mutex.async_try_lock_for(
+                    1h, asio::any_completion_handler<void(error_code, optional_guard)>(count));
+            else
+                mutex.async_lock(asio::any_completion_handler<void(error_code, guard_type)>(count));
+            holder.reset();
+            drain(*own);
+            own.reset();
+            BOOST_TEST(mutex.is_locked());
+            if (is_run)
+                drain(*home);
+            home.reset();
+            BOOST_TEST(granted == (is_run ? 1 : 0));
+            BOOST_TEST(!mutex.is_locked());
+        }
 }
 
 BOOST_AUTO_TEST_CASE(an_any_completion_handler_uses_its_immediate_executor)

@@ -22,6 +22,9 @@
 // of an any_completion_handler. Such a handler is completed on the executor of the object, as by an
 // Asio timer, and dispatched to its own executor from there. Such an executor has no context that
 // could be watched, so its context has to exist until the operation has ended.
+//
+// A completion of a waiter is dispatched together with the waiter, since the cancellation slot may be used only on
+// the handler's own executor.
 
 namespace turnstile::detail {
 
@@ -52,6 +55,10 @@ public:
     }
 
     [[nodiscard]] const Handler& inner() const noexcept { return handler_; }
+    [[nodiscard]] Handler& inner() noexcept { return handler_; }
+
+    /// The handler's own executor. A value for an executor of the Networking TS, else a reference.
+    [[nodiscard]] decltype(auto) home() const noexcept { return work_.get_executor(); }
 
     template <class... Args>
     void operator()(Args&&... args)
@@ -66,6 +73,25 @@ private:
     work_executor<Executor> work_;
     Handler handler_;
 };
+
+template <class Handler>
+inline constexpr bool is_rerouted = false;
+
+template <class Handler, class Executor>
+inline constexpr bool is_rerouted<rerouted_handler<Handler, Executor>> = true;
+
+/// The handler to invoke on the handler's own executor.
+template <class Handler>
+Handler& target(Handler& handler) noexcept
+{
+    return handler;
+}
+
+template <class Handler, class Executor>
+Handler& target(rerouted_handler<Handler, Executor>& handler) noexcept
+{
+    return handler.inner();
+}
 
 /// Returns the handler if @p WillDo accepts its executor, else one that completes on @p fallback.
 template <template <class> class WillDo, class Handler, class Fallback>

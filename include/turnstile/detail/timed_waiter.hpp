@@ -9,6 +9,7 @@
 #include <boost/asio/associated_executor.hpp>
 #include <boost/asio/basic_waitable_timer.hpp>
 #include <chrono>
+#include <optional>
 #include <turnstile/detail/executor_context.hpp>
 #include <turnstile/detail/saturated.hpp>
 #include <turnstile/detail/wait_operation.hpp>
@@ -41,7 +42,7 @@ public:
     /// The completion of the wait.
     void deliver()
     {
-        timer_.cancel();
+        timer().cancel();
         completion_ended(wait_ran);
     }
 
@@ -108,18 +109,27 @@ private:
     timed_waiter(const Request& request, Handler&& handler, const OwnExecutor& executor,
                  const Limit& limit)
         : base(request, std::move(handler), executor)
-        , timer_(boost::asio::get_associated_executor(base::handler_, executor), limit.deadline())
-        , work_(timer_.get_executor())
+        , timer_(timer_type(boost::asio::get_associated_executor(base::handler_, executor),
+                            limit.deadline()))
+        , work_(timer().get_executor())
     {
     }
 
-    [[nodiscard]] executor_type get_executor() noexcept { return timer_.get_executor(); }
+    [[nodiscard]] executor_type get_executor() noexcept { return timer().get_executor(); }
+
+    timer_type& timer() noexcept
+    {
+        if constexpr (is_rerouted<Handler>)
+            return *timer_;
+        else
+            return timer_;
+    }
 
     void start_waiting()
     {
         // The timer is armed first: the wait may end as soon as the waiter is parked, and then
         // cancels it.
-        timer_.async_wait(timer_completion(*this));
+        timer().async_wait(timer_completion(*this));
         try
         {
             base::start_waiting();
@@ -130,7 +140,7 @@ private:
             // the object meanwhile.
             base::request_.state().keep();
             keeps_state_ = true;
-            timer_.cancel();
+            timer().cancel();
             throw;
         }
     }
@@ -156,7 +166,8 @@ private:
         [[maybe_unused]] const auto work = std::move(work_);
         if (endings == (wait_ran | timer_ran))
         {
-            base::clear_slot();
+            if constexpr (is_rerouted<Handler>)
+                timer_.reset();
             return base::finish();
         }
         canceller::detach(*this);
@@ -169,7 +180,8 @@ private:
             kept->release_reference();
     }
 
-    timer_type timer_;
+    /// A rerouted operation destroys the timer before it leaves the timer's context, which may end meanwhile.
+    std::conditional_t<is_rerouted<Handler>, std::optional<timer_type>, timer_type> timer_;
     /// Keeps the context running between the end of the timer and the delivery.
     work_executor<executor_type> work_;
     std::atomic<unsigned> endings_{0};

@@ -227,8 +227,8 @@ void discard_delivery(Request& request, waiter& w) noexcept
 }
 
 /// The posted completion of a waiter; it owns the waiter. If it is destroyed without being invoked, it
-/// undoes the grant.
-template <class Waiter>
+/// undoes the grant. A rerouted handler has a second one, @p AtHome, on its own executor.
+template <class Waiter, bool AtHome = false>
 class delivery
 {
 public:
@@ -248,13 +248,24 @@ public:
 
     ~delivery()
     {
-        if (waiter_ != nullptr)
+        if (waiter_ == nullptr)
+            return;
+        if constexpr (AtHome)
+            waiter_->discard_at_home();
+        else
             waiter_->discard();
     }
 
     [[nodiscard]] allocator_type get_allocator() const noexcept { return waiter_->get_allocator(); }
 
-    void operator()() { std::exchange(waiter_, nullptr)->deliver(); }
+    void operator()()
+    {
+        Waiter* const arrived = std::exchange(waiter_, nullptr);
+        if constexpr (AtHome)
+            arrived->finish_at_home();
+        else
+            arrived->deliver();
+    }
 
 private:
     Waiter* waiter_;
@@ -306,6 +317,33 @@ public:
         whole(*this).drop();
     }
 
+    /// The same for a delivery that has left the executor of the waiter.
+    void discard_at_home() noexcept
+    {
+        canceller::detach(*this);
+        discard_delivery(request_, *this);
+        destroy_with_handler();
+    }
+
+    /// Begins the delivery, destroys the operation, then invokes the handler.
+    void finish_at_home()
+    {
+        clear_slot();
+        accept_delivery(request_, *this);
+        detail::with_result(
+            request_, *this,
+            [this]<class... Args>(const error_code& error, Args&&... yield)
+            {
+                // Frees the memory for the next operation before the handler runs.
+                Handler handler = take_handler();
+                std::tuple<std::decay_t<Args>...> kept(std::forward<Args>(yield)...);
+                destroy(get_allocator(handler));
+                std::apply([&](auto&&... args)
+                           { std::move(detail::target(handler))(error, std::move(args)...); },
+                           kept);
+            });
+    }
+
 protected:
     template <class Executor>
     handler_waiter(const Request& request, Handler&& handler, const Executor& executor)
@@ -337,22 +375,18 @@ protected:
             slot.clear();
     }
 
-    /// Begins the delivery, destroys the operation, then invokes the handler. The caller has moved the
-    /// handler's executor out, so the context does not run out of work meanwhile.
+    /// Finishes on the handler's own executor, since the slot may be used only there. The caller has moved the executor
+    /// of the waiter out, so its context does not run out of work meanwhile.
     void finish()
     {
-        accept_delivery(request_, *this);
-        detail::with_result(
-            request_, *this,
-            [this]<class... Args>(const error_code& error, Args&&... yield)
-            {
-                // Frees the memory for the next operation before the handler runs.
-                Handler handler = take_handler();
-                std::tuple<std::decay_t<Args>...> kept(std::forward<Args>(yield)...);
-                destroy(get_allocator(handler));
-                std::apply([&](auto&&... args) { std::move(handler)(error, std::move(args)...); },
-                           kept);
-            });
+        if constexpr (is_rerouted<Handler>)
+        {
+            // A copy, since the operation may end meanwhile.
+            const auto home = handler_.home();
+            boost::asio::dispatch(home, delivery<Derived, true>(whole(*this)));
+        }
+        else
+            finish_at_home();
     }
 
     void destroy_with_handler() noexcept
@@ -433,7 +467,6 @@ class untimed_waiter final
 public:
     void deliver()
     {
-        base::clear_slot();
         [[maybe_unused]] const auto work = std::move(work_);
         base::finish();
     }
