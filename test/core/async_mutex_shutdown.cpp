@@ -354,6 +354,95 @@ BOOST_AUTO_TEST_CASE(a_waiter_is_destroyed_before_any_service_of_its_context)
     BOOST_TEST(!alive);
 }
 
+namespace {
+
+/// A context that shuts down once. An io_context does so twice, in its own destructor and in that of its base.
+class plain_context final : public asio::execution_context
+{
+public:
+    class executor_type;
+};
+
+/// An executor of such a context; the tests never run its functions.
+class plain_context::executor_type
+{
+public:
+    explicit executor_type(plain_context& context) noexcept
+        : context_(&context)
+    {
+    }
+
+    [[nodiscard]] plain_context& query(asio::execution::context_t) const noexcept
+    {
+        return *context_;
+    }
+
+    [[nodiscard]] static constexpr asio::execution::blocking_t query(
+        asio::execution::blocking_t) noexcept
+    {
+        return asio::execution::blocking.never;
+    }
+
+    [[nodiscard]] executor_type require(asio::execution::blocking_t::never_t) const noexcept
+    {
+        return *this;
+    }
+
+    template <class F>
+    void execute(F) const
+    {
+    }
+
+    friend bool operator==(const executor_type&, const executor_type&) noexcept = default;
+
+private:
+    plain_context* context_;
+};
+
+/// A service that owns an object until its shutdown.
+class owner final : public asio::execution_context::service
+{
+public:
+    using key_type = owner;
+    inline static asio::execution_context::id id;
+
+    owner(asio::execution_context& context, std::shared_ptr<void> owned)
+        : service(context)
+        , owned_(std::move(owned))
+    {
+    }
+
+private:
+    void shutdown() override { owned_.reset(); }
+
+    std::shared_ptr<void> owned_;
+};
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(a_wait_may_start_while_its_context_shuts_down)
+{
+    asio::io_context own;
+    async_mutex mutex(own);
+    auto guard = mutex.try_lock();
+    const auto life = std::make_shared<int>();
+    auto context = std::make_unique<plain_context>();
+    const plain_context::executor_type executor(*context);
+    const auto start = [&]
+    {
+        mutex.async_lock(asio::bind_executor(
+            executor, [life](const turnstile::error_code&, async_mutex::guard_type) {}));
+    };
+    // Older than the library's service, so it shuts down later.
+    asio::make_service<owner>(*context, std::shared_ptr<void>(nullptr, [&](void*) { start(); }));
+    start();
+    BOOST_TEST(life.use_count() == 2);
+    context.reset();
+    BOOST_TEST(life.use_count() == 1);
+    guard.reset();
+    BOOST_TEST(!mutex.is_locked());
+}
+
 BOOST_AUTO_TEST_CASE(a_guard_may_outlive_the_strand_that_its_mutex_was_made_with)
 {
     async_mutex::guard_type guard;
