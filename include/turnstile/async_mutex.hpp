@@ -80,8 +80,8 @@ namespace turnstile {
  * The waiters of a context that shuts down are destroyed without being resumed. If one of them has
  * been granted the lock, the next waiter gets it. When the context of the fallback executor shuts
  * down, this executor is destroyed. Afterwards, only handlers with an executor of their own can
- * wait. That context must not shut down while another thread starts an operation. An owner token
- * (see @ref async_enter) keeps nothing alive.
+ * wait. That context must not shut down while another thread starts an operation or destroys the
+ * mutex. An owner token (see @ref async_enter) keeps nothing alive.
  *
  * @tparam Executor the type of the fallback executor; see above.
  * @tparam Synchronization @ref synchronized or @ref unsynchronized.

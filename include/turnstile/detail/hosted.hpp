@@ -50,7 +50,6 @@ public:
     /// Called by the destructor of the public object.
     void orphan() noexcept
     {
-        executor_.unwatch();
         const std::uint64_t word = State::lock_queue();
         // Destroyed last and while no lock is held, since the executor may own its context.
         [[maybe_unused]] const std::optional<Executor> last = executor_.take();

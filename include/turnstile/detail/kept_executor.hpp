@@ -58,10 +58,6 @@ public:
     /// Whether the executor still exists.
     [[nodiscard]] explicit operator bool() const noexcept { return !is_gone_; }
 
-    /// Stops watching the context. Must be called before take(): otherwise context_ends() might move
-    /// the executor at the same time.
-    void unwatch() noexcept { quit(); }
-
     /// Moves the executor out, if it still exists.
     [[nodiscard]] std::optional<Executor> take() noexcept
     {
