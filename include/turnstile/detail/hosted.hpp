@@ -37,14 +37,16 @@ public:
     /// The executor, or the system executor if the public object or the executor's context has been
     /// destroyed. The plain executor of an io_context is returned even after the end of its context,
     /// and must not be used then.
-    [[nodiscard]] executor_or_system_t<Executor> executor_or_system() noexcept
+    [[nodiscard]] executor_or_system_t<Executor> executor_or_system()
     {
+        using found_type = executor_or_system_t<Executor>;
+        std::optional<Executor> own;
         const std::uint64_t word = State::lock_queue();
-        executor_or_system_t<Executor> found = boost::asio::system_executor();
         if (executor_)
-            found = executor_or_system_t<Executor>(executor_.get());
+            own.emplace(executor_.get());
         State::unlock_queue(word);
-        return found;
+        // The conversion may allocate, so it must not be done under the lock.
+        return own ? found_type(*std::move(own)) : found_type(boost::asio::system_executor());
     }
 
     /// Called by the destructor of the public object.
