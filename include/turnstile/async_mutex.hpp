@@ -198,7 +198,7 @@ public:
      * @code void(error_code, std::optional<lock_guard<basic_async_mutex>>) @endcode
      * The optional is empty if the lock is held.
      * @par Errors
-     * None.
+     * `boost::asio::error::operation_aborted` if the mutex is destroyed before the result is delivered.
      * @par Per-Operation Cancellation, Immediate completion
      * It completes at once, through the associated immediate executor, and cannot be cancelled.
      * @par Complexity

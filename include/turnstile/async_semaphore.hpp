@@ -209,7 +209,8 @@ public:
      * @code void(error_code, std::optional<permit<basic_async_semaphore>>) @endcode
      * The optional is empty if the units were not acquired.
      * @par Errors
-     * @ref errc::invalid_count, @ref errc::closed.
+     * @ref errc::invalid_count, @ref errc::closed; `boost::asio::error::operation_aborted` if the
+     * semaphore is destroyed before the result is delivered.
      * @par Per-Operation Cancellation, Immediate completion
      * It completes at once, through the associated immediate executor, and cannot be cancelled.
      * @par Complexity

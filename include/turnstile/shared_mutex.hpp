@@ -162,8 +162,8 @@ public:
     }
 
     /// @ref async_lock if that is possible at once. Completion signature `void(error_code,
-    /// std::optional<guard_type>)`; no errors; always completes at once, through the associated
-    /// immediate executor.
+    /// std::optional<guard_type>)`; `operation_aborted` if the mutex is destroyed before the result
+    /// is delivered; always completes at once, through the associated immediate executor.
     template <boost::asio::completion_token_for<void(error_code, std::optional<guard_type>)>
                   CompletionToken = boost::asio::deferred_t>
     auto async_try_lock(CompletionToken&& token = {},
@@ -227,8 +227,7 @@ public:
     }
 
     /// @ref async_lock_shared if that is possible at once. Completion signature `void(error_code,
-    /// std::optional<shared_guard_type>)`; no errors; always completes at once, through the
-    /// associated immediate executor.
+    /// std::optional<shared_guard_type>)`; errors and completion as for @ref async_try_lock.
     template <boost::asio::completion_token_for<void(error_code, std::optional<shared_guard_type>)>
                   CompletionToken = boost::asio::deferred_t>
     auto async_try_lock_shared(CompletionToken&& token = {}, const std::source_location& location =
@@ -294,8 +293,7 @@ public:
     }
 
     /// @ref async_lock_upgrade if that is possible at once. Completion signature `void(error_code,
-    /// std::optional<upgrade_guard_type>)`; no errors; always completes at once, through the
-    /// associated immediate executor.
+    /// std::optional<upgrade_guard_type>)`; errors and completion as for @ref async_try_lock.
     template <boost::asio::completion_token_for<void(error_code, std::optional<upgrade_guard_type>)>
                   CompletionToken = boost::asio::deferred_t>
     auto async_try_lock_upgrade(CompletionToken&& token = {}, const std::source_location& location =
