@@ -569,6 +569,25 @@ BOOST_AUTO_TEST_CASE(an_attempt_whose_grant_waits_for_a_commit_can_be_cancelled)
     BOOST_TEST(client.machine.attempt_count() == 0U);
 }
 
+BOOST_AUTO_TEST_CASE(a_delayed_grant_is_not_entered_if_the_cancellation_was_refused)
+{
+    contribution_client client;
+    const attempt_id holder = client.hold_next();
+    const attempt_id next = client.wait(5);
+    client.pass(5100ms);
+    // The commit waits for the answer to the renewal.
+    client.contribute(holder);
+    client.receive(client.grant_next(next));
+    client.cancel(next);
+    BOOST_TEST(client.sent() == "renew cancel");
+    client.answer(client.say(driven_client::status::lost));
+    BOOST_TEST(client.sent() == "cancel commit");
+    client.refuse("NOPERM no permission");
+    client.answer(client.say(driven_client::status::lost));
+    BOOST_TEST(client.events.size() == 2U);
+    BOOST_TEST(!client.machine.holds(next));
+}
+
 BOOST_AUTO_TEST_CASE(a_grant_waits_for_a_repeated_commit_with_contributions)
 {
     contribution_client client;

@@ -77,8 +77,9 @@ void protocol_client::note_end_of_commit(lock_state& lock, const commit_request&
                                          client_result result)
 {
     end_commit_of_contributions(what, result);
-    if (!what.changes_contributions() || --lock.unanswered_commits != 0)
-        return;
+    if (what.changes_contributions())
+        --lock.unanswered_commits;
+    // If another commit is unanswered, the grants are delayed again.
     for (const attempt_id id : std::exchange(lock.delayed, {}))
         if (const auto found = attempts_.find(id);
             found != attempts_.end() && found->second.current < phase::held)
