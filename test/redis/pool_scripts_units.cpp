@@ -357,11 +357,15 @@ BOOST_FIXTURE_TEST_CASE(a_reset_does_not_remove_the_set_of_a_waiter_behind_disco
 
 BOOST_FIXTURE_TEST_CASE(a_reset_removes_a_set_that_has_no_waiter_left, signal_scene)
 {
-    // After the limit of the script, the queue is empty.
-    acquire_many(65);
-    disconnect_them();
-    reset();
-    BOOST_TEST(value() == 0);
+    for (const int count : {66, 300})
+    {
+        acquire_many(count);
+        disconnect_them();
+        reset();
+        BOOST_TEST(value() == 0);
+        BOOST_TEST(acquire("b#1.1", 1)[0] == "queued");
+        cancel("b#1.1");
+    }
 }
 
 BOOST_FIXTURE_TEST_CASE(an_event_that_is_set_is_kept, signal_scene)
