@@ -381,6 +381,25 @@ BOOST_AUTO_TEST_CASE(late_resync_does_not_make_a_second_holder)
     BOOST_TEST(held() == 2);
 }
 
+// Connections that a server refused have used up the numbers at which the late copy looks.
+BOOST_AUTO_TEST_CASE(two_holders_of_one_grant_become_one_that_counts_once)
+{
+    const std::int64_t fence = fence_of(acquire("a#0.1", 1));
+    store.clear();
+    pass(1s);
+    BOOST_TEST(resync("a#0.1,a#1.1", "a#7.1", fence, 1)[0] == "own");
+    BOOST_TEST(resync("a#0.1", "a#1.1", fence, 1)[0] == "own");
+    BOOST_TEST(resync("a#0.1,a#1.1,a#7.1", "a#8.1", fence, 1)[0] == "own");
+    const std::int64_t other = fence_of(acquire("c#1.1", 1));
+    for (int i = 0; i < 10; ++i)
+    {
+        pass(2s);
+        BOOST_TEST(renew("c#1.1", other, 1)[0] == "own");
+    }
+    // The leases of the two holders have ended.
+    BOOST_TEST(held() == 1);
+}
+
 // The server remembers the addition, and the time of the addition is the token of the grant.
 BOOST_AUTO_TEST_CASE(a_grant_by_an_addition_can_be_reclaimed)
 {

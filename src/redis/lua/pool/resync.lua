@@ -19,7 +19,8 @@ local function rename(s, old, id, fence)
   if not units and not wants then return end
   local ticket = redis.call('ZSCORE', s.queue, old)
   dequeue(s, old)
-  if units and (fence == 0 or its == fence) then
+  -- A late copy may have made two holders of one grant.
+  if units and (fence == 0 or its == fence) and (old == id or not holding(s, id)) then
     drop(s, old, 0)
     hold(s, id, units, its, left, deadline)
   end
