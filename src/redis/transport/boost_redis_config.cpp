@@ -229,7 +229,7 @@ boost::redis::logger make_redis_logger(const config& settings,
             for (const std::string_view beginning : {failed, unhealthy})
                 if (text.starts_with(beginning) && is_server_error(text.substr(beginning.size())))
                     findings->refusal = redact(text.substr(beginning.size()));
-            // If Boost.Redis changes this text, all connections have the same wake channel, and a test fails.
+            // If Boost.Redis changes this text, attempts that fail have the same wake channel, and a test fails.
             if (text.starts_with("Connected to Redis server at "))
                 findings->connected = true;
             // If Boost.Redis changes this text, no certificate of a master is accepted, and a test fails.

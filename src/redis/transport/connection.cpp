@@ -302,7 +302,7 @@ private:
         if (closing_)
             return finish_close();
         // If no server knows the wake channel, the next attempt uses it.
-        if (!findings.connected)
+        if (!findings.connected && !was_open)
             next_incarnation_ = incarnation_;
         const auto lived = std::chrono::steady_clock::now() - opened_at_;
         if (was_open && lived > shortest_life)
