@@ -88,6 +88,9 @@ std::optional<int> read_settings(int argc, char** argv, server_settings& connect
     app.set_help_flag();
     app.add_flag_callback(
         "-h,--help", [] { throw CLI::CallForHelp(); }, "Print this help message and exit");
+    app.failure_message(
+        [](const CLI::App*, const CLI::Error& error)
+        { return std::string(error.what()) + "\nRun with --help for more information.\n"; });
     app.set_version_flag("--version", "turnstile-server " TURNSTILE_VERSION,
                          "Print the version and exit");
     const auto option = [&](const char* name, const char* variable, auto& value, const char* help)

@@ -215,6 +215,7 @@ awaitable<grant> memory_store::down(std::string_view name, const down_request& w
 
 awaitable<listed_page> memory_store::list(std::string_view after, std::size_t limit)
 {
+    expire();
     listed_page page;
     page.what = outcome::done;
     auto it = semaphores_.upper_bound(after);
@@ -304,8 +305,8 @@ void memory_store::restore(const stored_state& stored)
         std::min<clock::duration>(std::chrono::duration_cast<clock::duration>(
                                       stored.until - std::chrono::system_clock::now()),
                                   stored.lease);
-    add_permit(std::string(stored.permit), find(stored.name), stored.units, stored.lease,
-               clock::now() + rest, stored.token, {});
+    add_permit(std::string(stored.permit), semaphores_.find(stored.name)->second, stored.units,
+               stored.lease, clock::now() + rest, stored.token, {});
 }
 
 void memory_store::skip_tokens(std::uint64_t token) noexcept
@@ -313,8 +314,10 @@ void memory_store::skip_tokens(std::uint64_t token) noexcept
     last_token_ = std::max(last_token_, token);
 }
 
-std::shared_ptr<memory_store::semaphore_record> memory_store::find(std::string_view name) const
+/// Finds the semaphore of a request, after permits have expired: the timer is late if the machine has slept.
+std::shared_ptr<memory_store::semaphore_record> memory_store::find(std::string_view name)
 {
+    expire();
     const auto found = semaphores_.find(name);
     return found == semaphores_.end() ? nullptr : found->second;
 }

@@ -139,7 +139,7 @@ private:
     using leases = std::unordered_map<std::string, lease_record>;
 
     bool add_semaphore(std::string_view name, std::int64_t value);
-    [[nodiscard]] std::shared_ptr<semaphore_record> find(std::string_view name) const;
+    [[nodiscard]] std::shared_ptr<semaphore_record> find(std::string_view name);
     [[nodiscard]] leases::iterator find_permit(const std::shared_ptr<semaphore_record>& semaphore,
                                                const std::string& permit);
     grant make_grant(const std::shared_ptr<semaphore_record>& semaphore, const down_request& wanted,

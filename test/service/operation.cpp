@@ -320,10 +320,13 @@ BOOST_AUTO_TEST_CASE(leases_continue_while_the_machine_sleeps)
     ask(address, "POST", "/semaphore", R"({"name":"a","value":1})");
     BOOST_TEST(ask(address, "POST", "/semaphore/down", R"({"name":"a","lease":600})").status ==
                200);
-    BOOST_TEST(ask(address, "GET", "/semaphore/value/a").body == R"({"name":"a","value":0})");
+    // With an idle connection, the timer of the permit is not the next one, so it may be late after the sleep.
+    http_client idle(address);
+    idle.send(request_text("GET", "/semaphore/value/a"));
+    BOOST_TEST(idle.receive().body == R"({"name":"a","value":0})");
     machine.sleep_for(std::chrono::minutes(11));
     // Without the sleep, the permit would keep the unit for ten minutes.
-    BOOST_TEST(ask(address, "POST", "/semaphore/down", R"({"name":"a","wait":600})").status == 200);
+    BOOST_TEST(ask(address, "POST", "/semaphore/down", R"({"name":"a"})").status == 200);
     BOOST_TEST(metric(address, "expired_total") == 1);
 }
 
@@ -802,7 +805,8 @@ BOOST_AUTO_TEST_CASE(error_of_a_variable_names_it)
 {
     const std::string variable = log_of_failure({"--max-waiters", "5"}, {"TURNSTILE_MAX_WAIT=5s"});
     BOOST_TEST(variable.starts_with("--max-wait: '5s' is not"), variable);
-    BOOST_TEST(variable.ends_with("This is the value of the variable TURNSTILE_MAX_WAIT.\n"),
+    BOOST_TEST(variable.ends_with("Run with --help for more information.\n"
+                                  "This is the value of the variable TURNSTILE_MAX_WAIT.\n"),
                variable);
     const std::string option = log_of_failure({"--max-wait=5s"}, {"TURNSTILE_MAX_WAIT=5"});
     BOOST_TEST(option.find("variable") == std::string::npos, option);
