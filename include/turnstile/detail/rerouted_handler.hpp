@@ -23,8 +23,7 @@
 // Asio timer, and dispatched to its own executor from there. Such an executor has no context that
 // could be watched, so its context has to exist until the operation has ended.
 //
-// A completion of a waiter is dispatched together with the waiter, since the cancellation slot may be used only on
-// the handler's own executor.
+// A waiter is dispatched as a whole, because its cancellation slot may be used only on the handler's own executor.
 
 namespace turnstile::detail {
 

@@ -430,7 +430,8 @@ public:
      * lock. The next waiter gets the lock at once. A former holder that is stopped or disconnected may still
      * be at work; only fencing tokens protect against its writes.
      *
-     * This also ends the config::grace of a mutex or a monitor: a holder that the server has forgotten loses it.
+     * This also ends the config::grace of a mutex or a monitor: a holder that the server has forgotten loses the lock.
+     * The grace of a shared mutex continues.
      *
      * For each grant that it ends, the server publishes the key and the fencing token on the channel
      * `PREFIX:DATABASE:broken`. A user without the permission to publish there cannot break a lock.
@@ -458,9 +459,10 @@ public:
 
     /// Like @ref async_break, but removes only the holder with this lock_holder::fencing_token. A later
     /// holder keeps the lock. During a config::grace, that may be one that the server has forgotten: if the removed
-    /// holder of a mutex or a monitor had not reconnected, the next waiter gets the lock only after the grace. With
-    /// mutex_options::cohort, holders that hand the lock over to each other share one grant and this token, so the
-    /// present one of them loses the lock. Completion signature `void(error_code, std::size_t)`; same errors.
+    /// holder of a mutex or a monitor had not reconnected, the next waiter gets the lock after the grace, or when such
+    /// a later holder has returned and released it. With mutex_options::cohort, holders that hand the lock over to
+    /// each other share one grant and this token, so the present one of them loses the lock. Completion signature
+    /// `void(error_code, std::size_t)`; same errors.
     template <boost::asio::completion_token_for<void(error_code, std::size_t)> CompletionToken =
                   boost::asio::deferred_t>
     auto async_break(std::uint64_t fencing_token, CompletionToken&& token = {})
