@@ -116,18 +116,15 @@ public:
     }
 
     void start() override
-    try
     {
+        // Starts the resolver's thread. If the system has none, this throws; within async_run(), Asio would then use a
+        // handler that it has moved from.
+        if (over_tcp_)
+            asio::ip::tcp::resolver(executor_).async_resolve("", "",
+                                                             [](const error_code&, const auto&) {});
         receive();
         connection_.async_run(settings_,
                               [self = self()](const error_code& why) { self->stopped(why); });
-    }
-    catch (...)
-    {
-        // The receive owns the link, whose end is not to be reported.
-        stopping_ = finished_ = true;
-        connection_.cancel(boost::redis::operation::receive);
-        throw;
     }
 
     void exec(std::string_view command, std::span<const request_word> arguments,
