@@ -150,7 +150,8 @@ void job_engine::fail_all(error_code unsent, error_code unknown)
                       const auto& [id, call] = each;
                       if (call->op == job_operation::end)
                           return false;
-                      call->done->complete(client_.drop_call(id) ? unsent : unknown, {});
+                      const bool did_nothing = client_.drop_call(id) && call->removed == 0;
+                      call->done->complete(did_nothing ? unsent : unknown, {});
                       return true;
                   });
 }
