@@ -75,7 +75,7 @@ enum class session_thread
  * An attempt to connect may fail with an error that equals `error_kind::configuration`, such as
  * `errc::wrong_credentials`. If the session has not been connected for config::lease, or never was, waiting
  * and new operations fail with that error: leases of that length have expired, but longer ones
- * (`mutex_options::lease`) last on. The session keeps trying, and operations work again once an attempt succeeds.
+ * (`mutex_options::lease`) continue. The session keeps trying, and operations work again once an attempt succeeds.
  *
  * @par Lifetime
  * When the session is destroyed, operations complete with `operation_aborted`, with the error of a connection that
@@ -194,7 +194,7 @@ public:
      * @code void(error_code) @endcode
      * @par Errors
      * `errc::unknown_outcome` if the server could not be reached within the connect timeout, unless the session was
-     * never connected or has nothing to release. Releases, commits and ends of jobs in progress then complete with it,
+     * never connected, or holds nothing and waits for nothing. Releases, commits and ends of jobs in progress then complete with it,
      * too, and the locks are free when their leases expire.
      * `errc::session_closed` if the session was closed before.
      * @par Immediate completion

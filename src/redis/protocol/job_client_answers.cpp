@@ -269,7 +269,7 @@ void job_client::note_unsent(const unanswered_command& refused)
         if (found->second.cancelled && !found->second.ends)
             erase(requests_, found);
     }
-    // A call whose answer nobody awaits ends with the connection nevertheless.
+    // A call whose answer nobody awaits, such as `leave`, stays sent, so that it ends with the connection.
     if (const auto found = calls_.find(refused.subject);
         found != calls_.end() && found->second.awaited)
         found->second.sent = false;

@@ -90,7 +90,8 @@ public:
         pending_->cancel = std::move(cancel);
     }
 
-    /// The operation has started: if it ends without a result, it is aborted. Only the initiating function may call this.
+    /// The operation has started: if it ends without a result, it is aborted. For the function that passes the
+    /// operation to the engine, and holds a reference meanwhile.
     void set_started() noexcept { has_started_ = true; }
 
     /// Posts the handler. Returns false if it was posted before, or if its context has ended.
