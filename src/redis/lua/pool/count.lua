@@ -57,7 +57,7 @@ elseif what == 'resize' and not redis.call('ZSCORE', s.done, ARGV[4]) then
 elseif what == 'add' and not redis.call('ZSCORE', s.done, ARGV[4]) then
   if s.capacity == event_capacity then
     -- If a holder crashed, its unit is available again and is granted first; this call sets the event once more.
-    while s.head and fits(s, 1) and budget > 0 do grant_next(s) end
+    while s.head and budget > 0 and grant_next(s) do end
     -- Units that are still available belong to the waiters that grant_next() has not reached.
     if not s.head then number = number - (s.capacity - s.outside - s.held) end
   end

@@ -243,7 +243,7 @@ end
 
 -- Grants units to the first waiters of the queue, as long as they fit; removes disconnected waiters and impossible
 -- requests. The message is the grant; the caller of the script learns of its own grant from the answer. `seen` is the
--- highest token that the caller knows.
+-- highest token that the caller knows. Returns true if it has reached its limit.
 local function grant_next(s, caller, seen)
   for _ = 1, at_once do
     local id = redis.call('ZRANGE', s.queue, 0, 0)[1]
@@ -264,6 +264,7 @@ local function grant_next(s, caller, seen)
   end
   s.head = redis.call('ZRANGE', s.queue, 0, 0)[1]
   s.more = 1
+  return true
 end
 
 -- Changes the number of units outside, which are not available although they have no holder.
