@@ -393,7 +393,7 @@ public:
     {
     }
 
-    friend bool operator==(const executor_type&, const executor_type&) noexcept = default;
+    bool operator==(const executor_type&) const noexcept = default;
 
 private:
     plain_context* context_;

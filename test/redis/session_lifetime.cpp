@@ -518,14 +518,9 @@ BOOST_DATA_TEST_CASE(an_operation_is_aborted_if_the_context_of_its_session_is_de
     async_mutex mutex(s, "a");
     const auto unwind = [](const auto& function)
     {
-        struct guard
-        {
-            std::decay_t<decltype(function)> call;
-            ~guard() { call(); }
-        };
         try
         {
-            const guard unwound{function};
+            const std::shared_ptr<void> guard(nullptr, [&](void*) { function(); });
             throw std::runtime_error("unwinds");
         }
         catch (const std::runtime_error&)
