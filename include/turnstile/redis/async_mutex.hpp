@@ -247,11 +247,10 @@ public:
     /// The name that was given to the constructor.
     [[nodiscard]] const std::string& name() const noexcept { return detail::name_of(*lock_); }
 
-    /// The position of the mutex in the order of turnstile::async_lock_all(): the same in all
-    /// processes that use the same URL, and for all objects with one name and database. With different URLs of
-    /// one server, only locks with different names have a common order; and two mutexes of one lock are not
-    /// recognized as the same, so async_lock_all() of both waits for itself. The result is valid as long as the
-    /// mutex exists.
+    /// The position of the mutex in the order of turnstile::async_lock_all(): the same in all processes that use the
+    /// same URL, and for all objects with one name and database. If one server is named by different URLs, only locks
+    /// with different names have a common order. Two mutexes of the same lock, but with different URLs, then look like
+    /// two locks, so async_lock_all() of both waits for itself. The result is valid as long as the mutex exists.
     [[nodiscard]] std::string_view order_key() const noexcept { return detail::order_of(*lock_); }
 
     /**
@@ -457,11 +456,11 @@ public:
             detail::number_to<std::size_t>(), std::nullopt);
     }
 
-    /// Like @ref async_break, but removes only the holder with this lock_holder::fencing_token. A later
-    /// holder keeps the lock. During a config::grace, that may be one that the server has forgotten: if the removed
-    /// holder of a mutex or a monitor had not reconnected, the next waiter gets the lock after the grace, or when such
-    /// a later holder has returned and released it. With mutex_options::cohort, holders that hand the lock over to
-    /// each other share one grant and this token, so the present one of them loses the lock. Completion signature
+    /// Like @ref async_break, but removes only the holder with this lock_holder::fencing_token. A later holder keeps
+    /// the lock. During a config::grace, the server may have forgotten a later holder. So if the removed holder of a
+    /// mutex or a monitor had not reconnected, the next waiter gets the lock after the grace, or when a later holder
+    /// has returned and released it. With mutex_options::cohort, holders that hand the lock over to each other share
+    /// one grant and this token, so the present one of them loses the lock. Completion signature
     /// `void(error_code, std::size_t)`; same errors.
     template <boost::asio::completion_token_for<void(error_code, std::size_t)> CompletionToken =
                   boost::asio::deferred_t>

@@ -269,9 +269,9 @@ public:
      * @par Completion Signature
      * @code void(error_code) @endcode
      * @par Errors
-     * As with @ref async_acquire; also `errc::unknown_outcome` if the session is closed while the server
-     * takes the units, or if the connection breaks then and the server refuses the repetition, or refuses the
-     * session for longer than config::lease.
+     * As with @ref async_acquire; also `errc::unknown_outcome` in two cases. The session is closed while the server
+     * takes the units. Or the connection breaks while the server takes them, and the server then refuses the
+     * repetition, or refuses the session for longer than config::lease.
      * @par Per-Operation Cancellation
      * Total, partial and terminal, until the units are granted; after that, the operation succeeds, unless the
      * connection breaks and the grant ends before the process can take the units.

@@ -195,18 +195,19 @@ struct config
     std::optional<std::chrono::milliseconds> claim_lease;
     /// The keys of a lock expire a lease and this time after its last use, or up to half of this time earlier. The
     /// effective time is at least the lease, and at least 500 ms, so the server does not forget a waiter before it
-    /// asks again. If sessions have different leases, set it to at least the longest: a holder whose lock the server
-    /// has lost and then forgotten again reclaims it with its old token.
+    /// asks again. If sessions have different leases, set it to at least the longest one. Otherwise, after the server
+    /// has lost its memory, it may grant the lock to another client, and forget that client when the keys expire,
+    /// before the former holder reconnects. Then the former holder reclaims the lock with its old token.
     std::chrono::milliseconds idle_time{60'000};
-    /// The fraction of a lease after which it is renewed; between 0.05 and 0.9. It is renewed earlier if less than a
-    /// third of the time for which the holder relies on it would be left for the renewal.
+    /// The fraction of a lease after which it is renewed; between 0.05 and 0.9. The holder relies on the lease for a
+    /// shorter time. The renewal is sent at the latest when two thirds of that time have passed.
     double renew_fraction = 1.0 / 3;
     /// The time before the end of its lease at which a holder learns of a loss; between 1 ms and half of the claim
     /// lease. The effective time is at least two round trips, but at most a quarter of the lease in force.
     std::chrono::milliseconds loss_margin{50};
-    /// The time after a server's start or takeover in which it grants no lock or unit that another client may
-    /// hold without its knowledge. Meanwhile, holders that the server does not know reconnect and keep their
-    /// locks. 0 turns this off. Set it to at least the longest lease, and to the same value in all sessions.
+    /// The time after the start or takeover of a server in which this server grants no lock or unit that another
+    /// client may hold without the server's knowledge. Meanwhile, holders that the server does not know reconnect and
+    /// keep their locks. 0 turns this off. Set it to at least the longest lease, and to the same value in all sessions.
     std::chrono::milliseconds grace{0};
     /// The largest difference between the speeds of the client's and the server's clocks, as a fraction of the faster
     /// one; between 0.0001 and 0.5. A holder shortens its lease by this fraction before it relies on it. The default
@@ -220,9 +221,9 @@ struct config
     /// The limit of each step of an attempt to connect: resolving the name, connecting the socket, the TLS
     /// handshake, and with sentinels each query. The system cannot be interrupted while it asks a name server, so
     /// that may take longer. If a server accepts the connection but sends nothing, the attempt fails after two
-    /// @ref health_check; if it sends something, but no answers, after the time of all steps. The session repeats
-    /// attempts, so this value limits no operation but session::async_close(). To limit an operation, use its timed
-    /// form, such as `async_try_lock_for`.
+    /// @ref health_check. If the server sends something, but no answers, the attempt fails when the limits of all
+    /// steps together have passed. The session repeats attempts, so this value limits no operation but
+    /// session::async_close(). To limit an operation, use its timed form, such as `async_try_lock_for`.
     std::chrono::milliseconds connect_timeout{1'000};
     /// The longest pause between two attempts to connect. A session keeps trying even if the server rejects
     /// it, because an operator may repair the server.

@@ -101,8 +101,8 @@ public:
      * `errc::session_closed`, errors of the server. For an automatic event also `errc::unknown_outcome`, as with
      * async_semaphore::async_take(). While the server is unreachable, the operation waits; the timed forms fail
      * with `errc::unreachable` if the session is not connected at the time-out. A wrong configuration is an
-     * error, see @ref session. If an automatic event has already released the operation, the answer of the server
-     * decides, also after the time-out.
+     * error, see @ref session. If an automatic event has already released the operation, the operation waits for the
+     * answer of the server, also after the time-out, and this answer decides the result.
      * @par Per-Operation Cancellation
      * Total, partial and terminal. The operation completes at once, unless an automatic event has already released
      * it: then it succeeds, as with async_semaphore::async_take().

@@ -196,17 +196,17 @@ public:
      * `boost::asio::error::operation_aborted` if cancelled, or if the queue or its session is destroyed.
      * Otherwise as with @ref async_push, except for the payload and `errc::unknown_outcome`.
      * @par Per-Operation Cancellation
-     * Total, partial and terminal. The operation completes at once. No job is lost: one that is granted
-     * meanwhile returns to the head of its level, and the attempt does not count unless the handler has been
-     * posted already.
+     * Total, partial and terminal. The operation completes at once. No job is lost: a job that is granted meanwhile
+     * returns to the head of its level, and the attempt does not count. If the handler has been posted already, the
+     * operation succeeds. If the program then destroys the job, the attempt is abandoned, and counts.
      * @par Fairness
      * First in, first out, as the server sees it. A worker keeps its position when its connection is replaced.
      * @par Immediate completion
      * Never.
      * @par Round trips
      * One command, and one message if the operation has to wait. Another command reads a payload above 64 KiB; after a
-     * wait, also one above 4 KiB. It is also sent after a long wait, when the clocks of both machines may have drifted
-     * apart by about half of the lease: with the defaults, after about a minute.
+     * wait, also one above 4 KiB. This command is also sent after a wait so long that the clocks of both machines may
+     * have drifted apart by about half of the lease: with the defaults, about a minute.
      * A waiting worker sends nothing until something is due, such as the end of a delay or a lease. At that time, a few
      * sessions send a command; docs/protocol.md says which.
      * @par Complexity
@@ -309,7 +309,8 @@ public:
     /**
      * @brief Makes a dead letter wait again, with all of its attempts.
      *
-     * The job no longer has a deduplication id. Within the window, the id still leads to this job.
+     * From then on, the job does not keep its deduplication id taken: the id is free when its window has ended. Until
+     * that end, a push with the id adds no job, and returns the number of this job.
      *
      * @par Completion Signature
      * @code void(error_code) @endcode

@@ -163,8 +163,8 @@ public:
      * @param session renews the leases; its executor is the fallback executor.
      * @param name    1 to 65,536 arbitrary bytes. A monitor and an @ref async_mutex with the same name are
      *                different locks.
-     * @param value   the state until one has been written. If all members of T are optionals, a state without any
-     *                value counts as one that has not been written.
+     * @param value   the state as long as none has been written. If all members of T are optionals, a written state
+     *                without any value counts as not written.
      * @param options how the lock is leased.
      * @throws system_error with `errc::invalid_name` or `errc::invalid_config`.
      */
@@ -224,13 +224,13 @@ public:
      * @code void(std::exception_ptr, R) @endcode
      * or `void(std::exception_ptr)` if R is void.
      * @par Errors
-     * The exception of the body; then nothing is committed. Otherwise a `system_error`: those of
-     * @ref async_mutex::async_lock; `errc::bad_state` if a field of the state cannot be parsed as its
-     * member's type, or a value cannot be written; `turnstile::errc::lost` if the lock was lost, even if the
-     * body returned normally: nothing was written; `errc::unknown_outcome` if the server could not be reached
-     * until the lease expired, has lost its memory, or refuses a commit that it may have executed: the changes
-     * may have been written; `errc::server_error` if the server refused to write them; `operation_aborted` if
-     * cancelled before the body started, or if the monitor or the session was destroyed before that.
+     * The exception of the body; then nothing is committed. Otherwise a `system_error` with one of these codes. Those
+     * of @ref async_mutex::async_lock. `errc::bad_state` if a field of the state cannot be parsed as its member's type,
+     * or a value cannot be written. `turnstile::errc::lost` if the lock was lost, even if the body returned normally;
+     * then nothing was written. `errc::unknown_outcome` if the changes may have been written: the server could not be
+     * reached until the lease expired, has lost its memory, or refuses a commit that it may have executed.
+     * `errc::server_error` if the server refused to write the changes. `operation_aborted` if, before the body started,
+     * the operation was cancelled, or the monitor or the session was destroyed.
      * @par Per-Operation Cancellation
      * All types. Before the grant, the wait is aborted; afterwards, the signal is forwarded to the body. The
      * commit cannot be cancelled.
@@ -266,8 +266,8 @@ public:
      * @brief Executes a @ref transaction, which changes the state with one command, without a body.
      *
      * If the transaction has to wait, for the lock or on a condition, the server stores it, executes it in
-     * its turn, and sends a message. If the server cannot evaluate the transaction, it runs as a section.
-     * That section waits as section::async_wait() does if the transaction waits on a condition, and then
+     * its turn, and sends a message. If the server cannot evaluate the transaction, it runs as a section. If the
+     * transaction waits on a condition, that section first waits as section::async_wait() does. Then it
      * changes the state. The server can compare and add integers of up to 15 digits, can test `bool`,
      * strings, enumerations and optionals of all of these for equality, and can assign members that are not
      * structs. A state that was never written also requires a section.

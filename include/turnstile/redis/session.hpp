@@ -73,17 +73,17 @@ enum class session_thread
  *
  * @par Wrong configuration
  * An attempt to connect may fail with an error that equals `error_kind::configuration`, such as
- * `errc::wrong_credentials`. If the session has not been connected for config::lease, or never was, waiting
- * and new operations fail with that error: leases of that length have expired, but longer ones
+ * `errc::wrong_credentials`. If the session has been disconnected for config::lease or longer, or was never connected,
+ * waiting and new operations then fail with that error. Leases of that length have expired by then, but longer ones
  * (`mutex_options::lease`) continue. The session keeps trying, and operations work again once an attempt succeeds.
  *
  * @par Lifetime
  * When the session is destroyed, operations complete with `operation_aborted`, with the error of a connection that
  * breaks before the answer, or with `errc::unknown_outcome`. Locks stay held until their leases expire. To release
  * them, call @ref async_close before. Guards and mutexes may outlive the session. With session_thread::own, the guards
- * are invalid when the destructor returns, and the logger is no longer called; the destructor waits while the system
- * resolves a name. On that thread itself, and with session_thread::shared, the session ends on its executor, soon after
- * the destructor: until then, the guards may still be valid, and the logger may be called.
+ * are invalid when the destructor returns, and the logger is no longer called. This destructor waits while the system
+ * resolves a name. With session_thread::shared, or if the destructor runs on the session's own thread, the session ends
+ * on its executor, soon after the destructor. Until then, the guards may still be valid, and the logger may be called.
  *
  * @par Fork
  * A forked process cannot use the session of its parent: operations complete with `errc::session_closed`. Its copies
@@ -193,9 +193,10 @@ public:
      * @par Completion Signature
      * @code void(error_code) @endcode
      * @par Errors
-     * `errc::unknown_outcome` if the server could not be reached within the connect timeout, unless the session was
-     * never connected, or holds nothing and waits for nothing. Releases, commits and ends of jobs in progress then complete with it,
-     * too, and the locks are free when their leases expire.
+     * `errc::unknown_outcome` if the server could not be reached within the connect timeout. There is no such error
+     * in two cases: the session was never connected, or it holds nothing and waits for nothing. With this error,
+     * releases, commits and ends of jobs in progress also fail with `errc::unknown_outcome`, and the locks are free
+     * when their leases expire.
      * `errc::session_closed` if the session was closed before.
      * @par Immediate completion
      * Never.
