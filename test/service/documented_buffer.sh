@@ -5,11 +5,12 @@
 set -euo pipefail
 server=$1 root=$2
 
+export no_proxy=127.0.0.1
 folder=$(mktemp -d)
 mkfifo "$folder/output"
 "$server" --port 0 > "$folder/output" &
 running=$!
-trap 'kill "$running"; rm -rf "$folder"' EXIT
+trap 'kill "$running" || true; rm -rf "$folder"' EXIT
 read -r line < "$folder/output"
 address=${line##*://}
 

@@ -6,7 +6,9 @@
 set -euo pipefail
 server=$1 root=$2
 
-help=$("$server" --help)
+# The help is printed whatever the variables are.
+help=$(TURNSTILE_MAX_WAIT=5s "$server" --help)
+[[ $(TURNSTILE_MAX_WAIT=5s "$server" -h) == "$help" ]]
 options=$(grep -oE -- '^ +(-h, *)?--[a-z-]+' <<< "$help" | grep -oE -- '--[a-z-]+' | sort)
 variables=$(grep -oE 'Env:TURNSTILE_[A-Z_]+' <<< "$help" | sed 's/Env://' | sort)
 

@@ -812,12 +812,6 @@ BOOST_AUTO_TEST_CASE(error_of_a_variable_names_it)
     BOOST_TEST(option.find("variable") == std::string::npos, option);
 }
 
-BOOST_AUTO_TEST_CASE(help_is_printed_whatever_the_variables_are)
-{
-    for (const std::string option : {"--help", "-h"})
-        BOOST_TEST(server_process({option}, {"TURNSTILE_MAX_WAIT=5s"}).exit_status() == 0);
-}
-
 BOOST_AUTO_TEST_CASE(tokens_that_no_request_can_contain_are_refused)
 {
     for (const std::string variable :

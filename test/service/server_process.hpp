@@ -35,8 +35,14 @@ public:
             arguments.insert(arguments.begin(), {"--port", "0"});
         arguments.insert(arguments.begin(), TURNSTILE_SERVER_PROGRAM);
         std::vector<char*> argument_list = to_list(arguments);
+        const std::vector<std::string> own = variables;
         for (char** inherited = environ; *inherited != nullptr; ++inherited)
-            variables.emplace_back(*inherited);
+        {
+            const std::string text = *inherited;
+            const std::string name = text.substr(0, text.find('=') + 1);
+            if (std::ranges::none_of(own, [&](const auto& each) { return each.starts_with(name); }))
+                variables.push_back(text);
+        }
         std::vector<char*> variable_list = to_list(variables);
 
         int ends[2];

@@ -332,6 +332,7 @@ const tests = {
   async details_are_read_again_after_a_failure({page, server}) {
     await server.ask('POST', '/semaphore', {name: 'kiln', value: 1});
     await server.ask('POST', '/semaphore/down', {name: 'kiln', lease: 600});
+    await permits(page, 'kiln', '1');
     // A refusal, a broken connection, and one that breaks without a trace.
     for (const fail of [route => route.fulfill({status: 503}), route => route.abort(), () => {}]) {
       const failed = new Promise(resolve =>
