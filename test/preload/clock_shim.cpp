@@ -10,9 +10,9 @@
 #include <cstdint>
 #include <cstdlib>
 #include <ctime>
-#include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 #include <unistd.h>
 
@@ -41,12 +41,6 @@ clockid_t moved_clock = CLOCK_REALTIME;
         offset = static_cast<const std::int64_t*>(mapped);
 }
 
-template <class Function>
-Function* next(const char* name)
-{
-    return reinterpret_cast<Function*>(::dlsym(RTLD_NEXT, name));
-}
-
 /// The time, in nanoseconds that may be negative or many, moved and in order.
 template <class Fraction>
 void move(std::time_t& seconds, Fraction& fraction, std::int64_t per_second)
@@ -59,10 +53,11 @@ void move(std::time_t& seconds, Fraction& fraction, std::int64_t per_second)
 
 }  // namespace
 
+// The system is called directly: a function of the library would have to be looked up, and the allocator of a sanitizer
+// may ask for the time while that allocates.
 extern "C" int gettimeofday(timeval* now, void* zone) noexcept
 {
-    static auto* const real = next<int(timeval*, void*)>("gettimeofday");
-    const int result = real(now, zone);
+    const int result = static_cast<int>(::syscall(SYS_gettimeofday, now, zone));
     if (result == 0 && moved_clock == CLOCK_REALTIME)
         move(now->tv_sec, now->tv_usec, 1'000'000);
     return result;
@@ -70,8 +65,7 @@ extern "C" int gettimeofday(timeval* now, void* zone) noexcept
 
 extern "C" int clock_gettime(clockid_t which, timespec* now) noexcept
 {
-    static auto* const real = next<int(clockid_t, timespec*)>("clock_gettime");
-    const int result = real(which, now);
+    const int result = static_cast<int>(::syscall(SYS_clock_gettime, which, now));
     if (result == 0 && which == moved_clock)
         move(now->tv_sec, now->tv_nsec, 1'000'000'000);
     return result;
