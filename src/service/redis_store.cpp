@@ -212,37 +212,21 @@ awaitable<grant> redis_store::down(std::string_view name, const down_request& wa
     if (closing_ || counts_.waiters == max_waiters_)
         co_return grant{{closing_ ? outcome::closing : outcome::crowded}};
     const auto begin = std::chrono::steady_clock::now();
-    redis::async_semaphore& semaphore = join(name);
+    const auto semaphore = waited_for_.insert(waited_for_.end(), directory_.find(name));
+    ++counts_.waiters;
     if (is_watched())
         asio::co_spawn(executor_, report_waiter(std::string(name), wanted.units), asio::detached);
     auto [error, units] =
-        co_await semaphore.async_try_acquire_for(wanted.units, wanted.wait, as_result);
-    leave(name);
+        co_await (*semaphore)->async_try_acquire_for(wanted.units, wanted.wait, as_result);
+    --counts_.waiters;
+    // close() has emptied the list.
+    if (!closing_)
+        waited_for_.erase(semaphore);
     // Either the client is granted the units, or they are released. The calls for that are not cancelled.
     co_await asio::this_coro::reset_cancellation_state(asio::disable_cancellation());
     if (!units)
         co_return co_await end_wait(name, wanted, error, since(begin));
     co_return co_await keep(name, wanted, std::move(*units), since(begin));
-}
-
-/// The semaphore to wait for. It is forgotten when its last waiter leaves.
-redis::async_semaphore& redis_store::join(std::string_view name)
-{
-    queue& joined = queues_[std::string(name)];
-    if (!joined.semaphore)
-        joined.semaphore = directory_.find(name);
-    ++joined.waiters;
-    ++counts_.waiters;
-    return *joined.semaphore;
-}
-
-void redis_store::leave(std::string_view name)
-{
-    --counts_.waiters;
-    // After close(), there are no queues.
-    const auto left = queues_.find(name);
-    if (left != queues_.end() && --left->second.waiters == 0)
-        queues_.erase(left);
 }
 
 /// Makes a grant for the client from the units that the session was granted.
@@ -400,7 +384,7 @@ void redis_store::close()
 {
     closing_ = true;
     // The waiters complete when their semaphores are destroyed.
-    queues_.clear();
+    waited_for_.clear();
 }
 
 }  // namespace turnstile::service

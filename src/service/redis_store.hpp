@@ -11,8 +11,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
-#include <map>
+#include <list>
 #include <memory>
 #include <optional>
 #include <string>
@@ -58,15 +57,6 @@ public:
     void close() override;
 
 private:
-    /// A semaphore that clients wait for.
-    struct queue
-    {
-        std::shared_ptr<redis::async_semaphore> semaphore;
-        std::size_t waiters = 0;
-    };
-
-    redis::async_semaphore& join(std::string_view name);
-    void leave(std::string_view name);
     awaitable<grant> keep(std::string_view name, const down_request& wanted,
                           redis::async_semaphore::permit_type units,
                           std::chrono::milliseconds waited);
@@ -86,7 +76,8 @@ private:
     bool closing_ = false;
     redis::session session_;
     redis::semaphore_directory directory_;
-    std::map<std::string, queue, std::less<>> queues_;
+    /// The semaphore of each waiter.
+    std::list<std::shared_ptr<redis::async_semaphore>> waited_for_;
     store_metrics counts_;
 };
 
