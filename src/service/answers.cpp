@@ -6,6 +6,7 @@
 
 #include "service/decode.hpp"
 
+#include <chrono>
 #include <cstddef>
 #include <optional>
 #include <utility>
@@ -45,7 +46,7 @@ std::string name_and_value(std::string_view name, std::int64_t value)
     return "{\"name\":" + quoted(name) + ",\"value\":" + std::to_string(value);
 }
 
-std::string to_text(const listed& semaphore)
+std::string to_text(const redis::listed_semaphore& semaphore)
 {
     return name_and_value(semaphore.name, semaphore.value) +
            ",\"waiters\":" + std::to_string(semaphore.waiters) +
@@ -96,7 +97,7 @@ std::string to_json(const listed_page& page)
 {
     std::string text = "{\"semaphores\":[";
     std::optional<std::string> next = page.next;
-    for (const listed& semaphore : page.semaphores)
+    for (const redis::listed_semaphore& semaphore : page.semaphores)
     {
         text += text.back() == '[' ? "" : ",";
         text += to_text(semaphore) + '}';
@@ -111,21 +112,22 @@ std::string to_json(const listed_page& page)
 
 std::string to_json(const detailed& semaphore)
 {
-    const auto add = [](std::string& list, const participant& next, const std::string& more)
+    const auto add = [](std::string& list, std::string_view client, std::int64_t units,
+                        std::chrono::milliseconds age, const std::string& more)
     {
-        list += (list.empty() ? "{\"client\":" : ",{\"client\":") + quoted(next.client) +
-                ",\"n\":" + std::to_string(next.units) +
-                ",\"age_ms\":" + std::to_string(next.age.count()) + more + '}';
+        list += (list.empty() ? "{\"client\":" : ",{\"client\":") + quoted(client) +
+                ",\"n\":" + std::to_string(units) + ",\"age_ms\":" + std::to_string(age.count()) +
+                more + '}';
     };
     std::string waiters;
-    for (const participant& waiter : semaphore.waiters)
-        add(waiters, waiter, {});
+    for (const redis::listed_waiter& each : semaphore.waiters)
+        add(waiters, each.session, each.units, each.waiting_for, {});
     std::string permits;
-    for (const participant& permit : semaphore.permits)
-        add(permits, permit,
-            ",\"rest_ms\":" + std::to_string(permit.rest.count()) +
-                ",\"lease_ms\":" + std::to_string(permit.lease.count()) +
-                ",\"token\":" + std::to_string(permit.token));
+    for (const redis::listed_permit& each : semaphore.permits)
+        add(permits, each.client, each.units, each.held_for,
+            ",\"rest_ms\":" + std::to_string(each.lease_left.count()) +
+                ",\"lease_ms\":" + std::to_string(each.lease.count()) +
+                ",\"token\":" + std::to_string(each.fencing_token));
     return to_text(semaphore.state) + ",\"waiting\":[" + waiters + "],\"holding\":[" + permits +
            "]}";
 }

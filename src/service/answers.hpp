@@ -31,7 +31,7 @@ struct refusal
 [[nodiscard]] std::string name_and_value(std::string_view name, std::int64_t value);
 
 /// `{"name":…,"value":…,"waiters":…,"permits":…` without the closing brace.
-[[nodiscard]] std::string to_text(const listed& semaphore);
+[[nodiscard]] std::string to_text(const redis::listed_semaphore& semaphore);
 
 /// The answer to a request about a semaphore whose value is @p largest at most.
 [[nodiscard]] response to_response(const result& ended, std::string_view name,

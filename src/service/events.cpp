@@ -45,7 +45,7 @@ std::string_view to_string(happening what)
     return names.at(static_cast<std::size_t>(what));
 }
 
-listed state_of(const event& made)
+redis::listed_semaphore state_of(const event& made)
 {
     return {std::string(made.name), made.value, made.waiters, made.permits};
 }
@@ -299,7 +299,7 @@ awaitable<bool> events::compare()
         const listed_page page = co_await store_.list(*after, most);
         if (page.what != outcome::done || closing_)
             co_return false;
-        for (const listed& found : page.semaphores)
+        for (const redis::listed_semaphore& found : page.semaphores)
             compare(found, asked);
         after = page.next;
     }
@@ -313,7 +313,7 @@ awaitable<bool> events::compare()
 }
 
 /// Compares a semaphore with the state that the readers know. An event after the request for the list may be newer.
-void events::compare(const listed& found, std::uint64_t asked)
+void events::compare(const redis::listed_semaphore& found, std::uint64_t asked)
 {
     const auto erased = erased_.find(found.name);
     if (erased != erased_.end() && erased->second > asked)

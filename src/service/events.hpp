@@ -63,7 +63,7 @@ private:
     [[nodiscard]] listed_page known_page(const std::string& after, std::size_t limit) const;
     awaitable<void> follow_others();
     awaitable<bool> compare();
-    void compare(const listed& found, std::uint64_t asked);
+    void compare(const redis::listed_semaphore& found, std::uint64_t asked);
     awaitable<response> next(std::shared_ptr<reader> from);
 
     executor executor_;
@@ -79,7 +79,7 @@ private:
     /// A semaphore of a shared store, and the last event about it.
     struct known
     {
-        listed state;
+        redis::listed_semaphore state;
         std::uint64_t event = 0;
         /// Whether the present comparison has found it, or an event has followed since the comparison began.
         bool is_seen = true;

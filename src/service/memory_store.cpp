@@ -246,16 +246,16 @@ awaitable<detailed> memory_store::detail(std::string_view name, std::size_t limi
     {
         if (answer.waiters.size() == limit)
             break;
-        answer.waiters.push_back(
-            {next.client, next.units, milliseconds(now - next.since), {}, {}, 0});
+        answer.waiters.push_back({next.client, next.units, milliseconds(now - next.since)});
     }
     for (const auto& [token, id] : found->permits)
     {
         if (answer.permits.size() == limit)
             break;
         const lease_record& permit = leases_.find(std::string(id))->second;
-        answer.permits.push_back({permit.client, permit.units, milliseconds(now - permit.since),
-                                  milliseconds(permit.deadline->first - now), permit.lease, token});
+        answer.permits.push_back({permit.client, permit.units, token,
+                                  milliseconds(now - permit.since),
+                                  milliseconds(permit.deadline->first - now), permit.lease});
     }
     co_return answer;
 }

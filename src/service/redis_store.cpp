@@ -84,11 +84,6 @@ result to_result(error_code error, const semaphore_answer& answer)
     return {to_outcome(answer.status), answer.state.value};
 }
 
-listed to_listed(const redis::listed_semaphore& state)
-{
-    return {state.name, state.value, state.waiters, state.permits};
-}
-
 redis::listed_permit_options terms_of(const down_request& wanted)
 {
     return {wanted.lease, wanted.client};
@@ -177,26 +172,15 @@ awaitable<grant> redis_store::try_down(std::string_view name, const down_request
 awaitable<listed_page> redis_store::list(std::string_view after, std::size_t limit)
 {
     auto [error, found] = co_await directory_.async_list(after, limit, as_result);
-    listed_page page{error ? failed(error) : result{outcome::done}};
-    for (const redis::listed_semaphore& each : found.semaphores)
-        page.semaphores.push_back(to_listed(each));
-    page.next = std::move(found.next);
-    co_return page;
+    co_return listed_page{error ? failed(error) : result{outcome::done},
+                          std::move(found.semaphores), std::move(found.next)};
 }
 
 awaitable<detailed> redis_store::detail(std::string_view name, std::size_t limit)
 {
-    const auto [error, found] = co_await directory_.async_detail(name, limit, as_result);
-    if (error)
-        co_return detailed{failed(error)};
-    detailed answer{{to_outcome(found.status)}};
-    answer.state = to_listed(found.state);
-    for (const redis::listed_waiter& each : found.waiters)
-        answer.waiters.push_back({each.session, each.units, each.waiting_for, {}, {}, 0});
-    for (const redis::listed_permit& each : found.permits)
-        answer.permits.push_back({each.client, each.units, each.held_for, each.lease_left,
-                                  each.lease, each.fencing_token});
-    co_return answer;
+    auto [error, found] = co_await directory_.async_detail(name, limit, as_result);
+    co_return detailed{error ? failed(error) : result{to_outcome(found.status)},
+                       std::move(found.state), std::move(found.waiters), std::move(found.permits)};
 }
 
 awaitable<result> redis_store::check()

@@ -16,6 +16,7 @@
 #include <string_view>
 #include <turnstile/async_semaphore.hpp>
 #include <turnstile/redis/lease_clock.hpp>
+#include <turnstile/redis/listed_semaphore.hpp>
 #include <utility>
 #include <vector>
 
@@ -114,48 +115,24 @@ struct event
     std::string_view reason{};
 };
 
-/// One line of the list.
-struct listed
-{
-    std::string name;
-    std::int64_t value = 0;
-    std::size_t waiters = 0;
-    std::size_t permits = 0;
-
-    friend bool operator==(const listed&, const listed&) = default;
-};
-
 /// A page of the list. The outcome is outcome::done or outcome::unavailable.
 struct listed_page : result
 {
-    std::vector<listed> semaphores{};
+    std::vector<redis::listed_semaphore> semaphores{};
     /// The name after which the next page begins; nothing on the last page.
     std::optional<std::string> next{};
-};
-
-/// A waiter or a permit of a semaphore.
-struct participant
-{
-    /// The address of the client; empty for a permit of a snapshot. For a waiter over Redis, the name of its session.
-    std::string client;
-    std::int64_t units = 0;
-    /// The time since the client began to wait, or since the permit was granted. After a restart, the time since the
-    /// permit's last renewal.
-    std::chrono::milliseconds age{0};
-    /// The remaining lease of the permit, and its lease from one renewal to the next.
-    std::chrono::milliseconds rest{0};
-    std::chrono::milliseconds lease{0};
-    /// The fencing token of the permit.
-    std::uint64_t token = 0;
 };
 
 /// A semaphore with its first waiters and oldest permits, in order. The outcome is outcome::done, outcome::missing or
 /// outcome::unavailable.
 struct detailed : result
 {
-    listed state{};
-    std::vector<participant> waiters{};
-    std::vector<participant> permits{};
+    redis::listed_semaphore state{};
+    /// Without Redis, each has the address of its client in place of a session.
+    std::vector<redis::listed_waiter> waiters{};
+    /// A permit of a snapshot has no client, and its time since the grant is that since its last renewal before the
+    /// restart.
+    std::vector<redis::listed_permit> permits{};
 };
 
 /// A number for Prometheus. The prefix `turnstile_` is no part of the name.

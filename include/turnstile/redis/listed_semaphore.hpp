@@ -42,6 +42,9 @@ struct listed_semaphore
     std::size_t waiters = 0;
     /// The number of permits.
     std::size_t permits = 0;
+
+    /// Compares all members.
+    friend bool operator==(const listed_semaphore&, const listed_semaphore&) = default;
 };
 
 /// The result of an operation of a @ref semaphore_directory on one semaphore.
