@@ -37,19 +37,19 @@ std::string to_text(double number)
 }
 
 /// How an error quotes a field that is no valid number; empty if its text is long.
-std::string quotation(const field& sent)
+std::string quotation(const boost::json::value& sent)
 {
     constexpr std::size_t longest = 40;
-    if (const auto* number = std::get_if<double>(&sent))
-        return ", not " + to_text(*number);
-    const auto* text = std::get_if<std::string>(&sent);
+    if (sent.is_number())
+        return ", not " + to_text(sent.to_number<double>());
+    const auto* text = sent.if_string();
     return text != nullptr && text->size() <= longest ? ", not " + quoted(*text) : std::string();
 }
 
 std::optional<double> checked_number(const fields& body, std::string_view name, double least,
                                      double most, bool is_whole)
 {
-    const field* found = body.find(name);
+    const auto* found = body.if_contains(name);
     if (found == nullptr)
         return std::nullopt;
     const auto number = to_number(*found);
@@ -90,9 +90,9 @@ fields decode_query(std::string_view target)
     return std::move(*query);
 }
 
-const std::string& name_in(const fields& body)
+std::string_view name_in(const fields& body)
 {
-    const auto* name = std::get_if<std::string>(body.find("name"));
+    const auto* name = text_in(body, "name");
     if (name == nullptr || name->empty() || name->size() > longest_name)
         refuse(400, "name must be a text of 1 to " + std::to_string(longest_name) + " bytes");
     return *name;
@@ -119,13 +119,12 @@ std::int64_t units_in(const fields& body)
 
 std::optional<std::string> permit_in(const fields& body)
 {
-    const field* found = body.find("permit");
-    if (found == nullptr)
+    if (!body.contains("permit"))
         return std::nullopt;
-    const auto* id = std::get_if<std::string>(found);
+    const auto* id = text_in(body, "permit");
     if (id == nullptr)
         refuse(400, "permit must be the text that down returned");
-    return *id;
+    return std::string(*id);
 }
 
 std::chrono::milliseconds to_milliseconds(double seconds)

@@ -23,7 +23,8 @@ namespace turnstile::service {
 /// Decodes the query of a target: the part behind its question mark.
 [[nodiscard]] fields decode_query(std::string_view target);
 
-[[nodiscard]] const std::string& name_in(const fields& body);
+/// The field `name`. The result points to @p body.
+[[nodiscard]] std::string_view name_in(const fields& body);
 
 /// An optional number.
 [[nodiscard]] std::optional<double> number_in(const fields& body, std::string_view name,

@@ -5,15 +5,11 @@
 #include "service/decode.hpp"
 
 #include <algorithm>
-#include <array>
-#include <boost/json/monotonic_resource.hpp>
 #include <boost/json/parse.hpp>
 #include <boost/json/serialize.hpp>
-#include <boost/json/value.hpp>
 #include <charconv>
-#include <cmath>
 #include <cstddef>
-#include <ranges>
+#include <utility>
 
 namespace turnstile::service {
 
@@ -27,32 +23,7 @@ int hex_digit(char c) noexcept
     return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
 }
 
-field to_field(const boost::json::value& value)
-{
-    switch (value.kind())
-    {
-    case boost::json::kind::string:
-        return std::string(std::string_view(value.get_string()));
-    case boost::json::kind::int64:
-        return static_cast<double>(value.get_int64());
-    case boost::json::kind::uint64:
-        return static_cast<double>(value.get_uint64());
-    case boost::json::kind::double_:
-        return value.get_double();
-    default:
-        return std::monostate();
-    }
-}
-
 }  // namespace
-
-const field* fields::find(std::string_view name) const noexcept
-{
-    const auto reversed = std::views::reverse(list_);
-    const auto found = std::ranges::find(reversed, name, [](const auto& entry) -> const std::string&
-                                         { return entry.first; });
-    return found == reversed.end() ? nullptr : &found->second;
-}
 
 bool is_utf8(std::string_view text)
 {
@@ -100,30 +71,31 @@ std::optional<fields> decode_form(std::string_view text)
         auto value = decode_percent(pair.substr(std::min(equals + 1, pair.size())), true);
         if (!name || !value)
             return std::nullopt;
-        result.add(std::move(*name), std::move(*value));
+        result.insert_or_assign(*name, boost::json::string_view(*value));
     }
     return result;
 }
 
 std::optional<fields> decode_json(std::string_view text)
 {
-    std::array<unsigned char, 2048> buffer;
-    boost::json::monotonic_resource memory(buffer.data(), buffer.size());
     boost::system::error_code error;
-    const boost::json::value value = boost::json::parse(text, error, &memory);
+    boost::json::value value = boost::json::parse(text, error);
     if (error || !value.is_object())
         return std::nullopt;
-    fields result;
-    for (const auto& member : value.get_object())
-        result.add(std::string(member.key()), to_field(member.value()));
-    return result;
+    return std::move(value.get_object());
 }
 
-std::optional<double> to_number(const field& value)
+const boost::json::string* text_in(const fields& from, std::string_view name) noexcept
 {
-    if (const auto* number = std::get_if<double>(&value))
-        return *number;
-    const auto* sent = std::get_if<std::string>(&value);
+    const auto* found = from.if_contains(name);
+    return found == nullptr ? nullptr : found->if_string();
+}
+
+std::optional<double> to_number(const boost::json::value& field)
+{
+    if (field.is_number())
+        return field.to_number<double>();
+    const auto* sent = field.if_string();
     if (sent == nullptr)
         return std::nullopt;
     // JavaScript accepts white space around a number, and a plus sign, and so does the Node-RED flow.

@@ -33,8 +33,8 @@ constexpr const char* too_many_waits = "too many clients with this address are w
 awaitable<response> service::create(const request& message, const std::string&)
 {
     const fields body = decode_body(message);
-    const std::string& name = name_in(body);
-    const field* sent = body.find("value");
+    const std::string_view name = name_in(body);
+    const auto* sent = body.if_contains("value");
     const auto number = sent == nullptr ? std::nullopt : to_number(*sent);
     const bool is_valid =
         number && *number >= 1 && *number < static_cast<double>(store_->largest()) + 1;
@@ -75,10 +75,10 @@ awaitable<response> service::value(const request&, const std::string& name)
 awaitable<response> service::up(const request& message, const std::string&)
 {
     const fields body = decode_body(message);
-    const std::string& name = name_in(body);
+    const std::string_view name = name_in(body);
     const std::int64_t units = units_in(body);
     const auto permit = permit_in(body);
-    if (permit && body.find("n") != nullptr)
+    if (permit && body.contains("n"))
         refuse(400, "n and permit exclude each other: a permit is released as a whole");
     result ended;
     if (permit)
@@ -91,7 +91,7 @@ awaitable<response> service::up(const request& message, const std::string&)
 awaitable<response> service::down(const request& message, const std::string&)
 {
     const fields body = decode_body(message);
-    const std::string& name = name_in(body);
+    const std::string_view name = name_in(body);
     const down_request wanted = down_request_in(message, body, 0);
 
     grant granted = co_await store_->try_down(name, wanted);
@@ -102,7 +102,7 @@ awaitable<response> service::down(const request& message, const std::string&)
         answer.checks_client = store_->is_shared() || wanted.wait != wanted.wait.zero();
         co_return answer;
     }
-    answer.later = [this, name, wanted] { return down_later(name, wanted); };
+    answer.later = [this, name = std::string(name), wanted] { return down_later(name, wanted); };
     co_return answer;
 }
 
@@ -123,10 +123,10 @@ down_request service::down_request_in(const request& message, const fields& body
 awaitable<response> service::notify(const request& message, const std::string&)
 {
     const fields body = decode_body(message);
-    const std::string& name = name_in(body);
+    const std::string_view name = name_in(body);
     const down_request wanted =
         down_request_in(message, body, static_cast<double>(settings_.max_wait.count()));
-    const auto* const url = std::get_if<std::string>(body.find("url"));
+    const auto* const url = text_in(body, "url");
     const auto target = url == nullptr ? std::nullopt : parse_url(*url);
     if (!target)
         refuse(400, "url must be http://HOST[:PORT]/PATH or https://HOST[:PORT]/PATH");
@@ -143,7 +143,8 @@ awaitable<response> service::notify(const request& message, const std::string&)
         co_return plain(429, too_many_waits);
     const std::string id = new_id();
     ++call_backs_;
-    boost::asio::co_spawn(context_.get_executor(), call_back(id, *target, name, wanted),
+    boost::asio::co_spawn(context_.get_executor(),
+                          call_back(id, *target, std::string(name), wanted),
                           [this](const std::exception_ptr&) { --call_backs_; });
     response answer = json("{\"id\":\"" + id + "\"}");
     answer.status = 202;
@@ -225,7 +226,7 @@ awaitable<response> service::down_later(std::string name, down_request wanted)
 awaitable<response> service::renew(const request& message, const std::string&)
 {
     const fields body = decode_body(message);
-    const std::string& name = name_in(body);
+    const std::string_view name = name_in(body);
     const auto permit = permit_in(body);
     if (!permit)
         refuse(400, "permit must be the text that down returned");
@@ -241,7 +242,7 @@ awaitable<response> service::renew(const request& message, const std::string&)
 awaitable<response> service::free(const request& message, const std::string&)
 {
     const fields body = decode_body(message);
-    const std::string& name = name_in(body);
+    const std::string_view name = name_in(body);
     const auto token = whole_number_in(body, "token", 1, largest_value);
     if (!token)
         refuse(400, "token must be the fencing token of a permit");
@@ -262,9 +263,9 @@ awaitable<response> service::list(const request& message, const std::string&)
     const fields query = decode_query(message.target);
     const auto limit =
         static_cast<std::size_t>(whole_number_in(query, "limit", 1, 1000).value_or(100));
-    const auto* from = std::get_if<std::string>(query.find("after"));
+    const auto* from = text_in(query, "after");
     // GCC 12 would evaluate both sides of a conditional expression inside a co_await.
-    const std::string_view begin = from == nullptr ? std::string_view() : *from;
+    const std::string_view begin = from == nullptr ? std::string_view() : std::string_view(*from);
     const listed_page page = co_await store_->list(begin, limit);
     if (page.what != outcome::done)
         co_return to_response(static_cast<const result&>(page), {}, store_->largest());

@@ -5,6 +5,7 @@
 #ifndef TURNSTILE_SERVICE_SERVICE_HPP
 #define TURNSTILE_SERVICE_SERVICE_HPP
 
+#include "service/decode.hpp"
 #include "service/events.hpp"
 #include "service/message.hpp"
 #include "service/notify.hpp"
@@ -21,8 +22,6 @@
 #include <string_view>
 
 namespace turnstile::service {
-
-class fields;
 
 /// What a client may do. Each role includes the ones before it.
 enum class role

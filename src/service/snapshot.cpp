@@ -76,16 +76,11 @@ std::string encode(const stored_state& stored)
 /// A whole number from 0 to largest_value.
 std::optional<std::int64_t> number_in(const fields& line, std::string_view name)
 {
-    const auto* const number = std::get_if<double>(line.find(name));
-    if (number == nullptr || !(*number >= 0 && *number <= static_cast<double>(largest_value)))
+    const auto* const found = line.if_contains(name);
+    const auto* const number = found == nullptr ? nullptr : found->if_int64();
+    if (number == nullptr || *number < 0 || *number > largest_value)
         return std::nullopt;
-    return static_cast<std::int64_t>(*number);
-}
-
-std::string text_in(const fields& line, std::string_view name)
-{
-    const auto* const text = std::get_if<std::string>(line.find(name));
-    return text == nullptr ? std::string() : *text;
+    return *number;
 }
 
 stored_state to_permit(const fields& line, std::int64_t units)
@@ -201,9 +196,10 @@ void snapshot::load()
                 static_cast<std::uint64_t>(number_in(*decoded, "token").value_or(0)));
             continue;
         }
-        const std::string name = text_in(*decoded, "name");
-        if (name.empty())
+        const auto* const sent_name = text_in(*decoded, "name");
+        if (sent_name == nullptr || sent_name->empty())
             throw damaged("it names no semaphore");
+        const std::string name(*sent_name);
         const auto value = number_in(*decoded, "value");
         if (!value)
         {
@@ -211,7 +207,9 @@ void snapshot::load()
             continue;
         }
         found[name].value = *value;
-        const std::string id = text_in(*decoded, "permit");
+        const auto* const permit_id = text_in(*decoded, "permit");
+        const std::string id(permit_id == nullptr ? std::string_view()
+                                                  : std::string_view(*permit_id));
         const auto units = number_in(*decoded, "units");
         if (units)
         {
