@@ -83,22 +83,18 @@ std::optional<std::int64_t> number_in(const fields& line, std::string_view name)
     return *number;
 }
 
-stored_state to_permit(const fields& line, std::int64_t units)
+/// The state in a line, without the names that it has there.
+stored_state to_state(const fields& line)
 {
-    stored_state permit;
-    permit.units = units;
-    permit.lease = std::chrono::milliseconds(number_in(line, "lease").value_or(0));
-    permit.until = std::chrono::system_clock::time_point(
+    stored_state state;
+    state.value = number_in(line, "value");
+    state.units = number_in(line, "units").value_or(0);
+    state.lease = std::chrono::milliseconds(number_in(line, "lease").value_or(0));
+    state.until = std::chrono::system_clock::time_point(
         std::chrono::milliseconds(number_in(line, "until").value_or(0)));
-    permit.token = static_cast<std::uint64_t>(number_in(line, "token").value_or(0));
-    return permit;
+    state.token = static_cast<std::uint64_t>(number_in(line, "token").value_or(0));
+    return state;
 }
-
-struct stored_semaphore
-{
-    std::int64_t value = 0;
-    std::map<std::string, stored_state> permits;
-};
 
 /// Follows symbolic links, because save() would replace a link, and lock() is for the file that has the changes.
 std::string to_file(std::filesystem::path path)
@@ -168,7 +164,8 @@ void snapshot::load()
         return;
     if (!file)
         throw failure("cannot read it: " + reason());
-    std::map<std::string, stored_semaphore> found;
+    // By the names of the semaphores, and then by the ids of the permits. The semaphore itself has no id.
+    std::map<std::string, std::map<std::string, stored_state>> found;
     std::int64_t number = 0;
     std::int64_t written_at_once = 1;
     for (std::string line; std::getline(file, line);)
@@ -196,29 +193,24 @@ void snapshot::load()
                 static_cast<std::uint64_t>(number_in(*decoded, "token").value_or(0)));
             continue;
         }
-        const auto* const sent_name = text_in(*decoded, "name");
-        if (sent_name == nullptr || sent_name->empty())
+        const auto* const name = text_in(*decoded, "name");
+        if (name == nullptr || name->empty())
             throw damaged("it names no semaphore");
-        const std::string name(*sent_name);
-        const auto value = number_in(*decoded, "value");
-        if (!value)
+        const stored_state state = to_state(*decoded);
+        store_.skip_tokens(state.token);
+        if (!state.value)
         {
-            found.erase(name);
+            found.erase(std::string(*name));
             continue;
         }
-        found[name].value = *value;
-        const auto* const permit_id = text_in(*decoded, "permit");
-        const std::string id(permit_id == nullptr ? std::string_view()
-                                                  : std::string_view(*permit_id));
-        const auto units = number_in(*decoded, "units");
-        if (units)
-        {
-            const stored_state permit = to_permit(*decoded, *units);
-            store_.skip_tokens(permit.token);
-            found[name].permits[id] = permit;
-        }
+        auto& states = found[std::string(*name)];
+        const auto* const permit = text_in(*decoded, "permit");
+        const std::string id(permit == nullptr ? "" : permit->c_str());
+        if (state.units == 0)
+            states.erase(id);
         else
-            found[name].permits.erase(id);
+            states[id] = state;
+        states[""] = state;
     }
     // The rest of the file is unknown, and save() would replace it.
     if (file.bad())
@@ -226,17 +218,13 @@ void snapshot::load()
     if (number < written_at_once)
         throw failure("it is damaged: it has " + std::to_string(number) + " of at least " +
                       std::to_string(written_at_once) + " lines; " + remedy);
-    for (auto& [name, semaphore] : found)
+    for (auto& [name, states] : found)
     {
-        stored_state stored;
-        stored.name = name;
-        stored.value = semaphore.value;
-        store_.restore(stored);
-        for (auto& [id, permit] : semaphore.permits)
+        for (auto& [id, state] : states)
         {
-            permit.name = name;
-            permit.permit = id;
-            store_.restore(permit);
+            state.name = name;
+            state.permit = id;
+            store_.restore(state);
         }
     }
 }
