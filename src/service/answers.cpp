@@ -53,7 +53,7 @@ std::string to_text(const redis::listed_semaphore& semaphore)
            ",\"permits\":" + std::to_string(semaphore.permits);
 }
 
-response to_response(const result& ended, std::string_view name, std::int64_t largest)
+response to_response(const result& ended, std::string_view name)
 {
     switch (ended.what)
     {
@@ -69,7 +69,7 @@ response to_response(const result& ended, std::string_view name, std::int64_t la
         return plain(409,
                      "permit is not held: it has expired, or was never granted for this semaphore");
     case outcome::overflow:
-        return plain(409, "value would exceed " + std::to_string(largest));
+        return plain(409, "value would exceed " + std::to_string(ended.value));
     case outcome::crowded:
         return plain(503, "too many clients are waiting");
     case outcome::closing:
@@ -80,9 +80,9 @@ response to_response(const result& ended, std::string_view name, std::int64_t la
     return plain(500, "unknown outcome");
 }
 
-response to_response(grant granted, std::string_view name, std::int64_t largest)
+response to_response(grant granted, std::string_view name)
 {
-    response answer = to_response(static_cast<const result&>(granted), name, largest);
+    response answer = to_response(static_cast<const result&>(granted), name);
     if (!granted.permit.empty())
     {
         answer.body.pop_back();

@@ -33,10 +33,9 @@ struct refusal
 /// `{"name":…,"value":…,"waiters":…,"permits":…` without the closing brace.
 [[nodiscard]] std::string to_text(const redis::listed_semaphore& semaphore);
 
-/// The answer to a request about a semaphore whose value is @p largest at most.
-[[nodiscard]] response to_response(const result& ended, std::string_view name,
-                                   std::int64_t largest);
-[[nodiscard]] response to_response(grant granted, std::string_view name, std::int64_t largest);
+/// The answer to a request about the semaphore @p name.
+[[nodiscard]] response to_response(const result& ended, std::string_view name);
+[[nodiscard]] response to_response(grant granted, std::string_view name);
 
 [[nodiscard]] std::string to_json(const listed_page& page);
 [[nodiscard]] std::string to_json(const detailed& semaphore);

@@ -63,11 +63,6 @@ memory_store::memory_store(boost::asio::io_context& context, std::size_t max_wai
 {
 }
 
-std::int64_t memory_store::largest() const
-{
-    return largest_value;
-}
-
 awaitable<result> memory_store::create(std::string_view name, std::int64_t value)
 {
     const bool is_new = add_semaphore(name, value);
@@ -117,7 +112,7 @@ awaitable<result> memory_store::up(std::string_view name, std::int64_t units)
         co_return result();
     // The units of permits return, so they need room, too.
     if (units > largest_value - found->value_with_undelivered - found->leased)
-        co_return result{outcome::overflow, found->value()};
+        co_return result{outcome::overflow, largest_value};
     found->add(units);
     report_change(*found, {.what = happening::value, .units = units});
     co_return result{outcome::done, found->value()};

@@ -55,7 +55,6 @@ class memory_store final : public store
 public:
     memory_store(boost::asio::io_context& context, std::size_t max_waiters);
 
-    [[nodiscard]] std::int64_t largest() const override;
     [[nodiscard]] bool is_shared() const override { return false; }
     awaitable<result> create(std::string_view name, std::int64_t value) override;
     awaitable<result> remove(std::string_view name) override;

@@ -102,7 +102,7 @@ awaitable<response> service::ready(const request&, const std::string&)
         co_return plain(503, "server is shutting down");
     const result checked = co_await store_->check();
     if (checked.what != outcome::done)
-        co_return to_response(checked, {}, store_->largest());
+        co_return to_response(checked, {});
     co_return plain(200, "ok");
 }
 

@@ -81,6 +81,8 @@ result to_result(error_code error, const semaphore_answer& answer)
 {
     if (error)
         return failed(error);
+    if (answer.status == directory_status::excess)
+        return {outcome::overflow, redis::async_semaphore::max_capacity};
     return {to_outcome(answer.status), answer.state.value};
 }
 
@@ -105,11 +107,6 @@ redis_store::redis_store(asio::io_context& context, const std::string& url, std:
 {
     log(log_level::info, "Redis keeps the semaphores",
         {{"server", redis::config::from_url(url).server_name()}});
-}
-
-std::int64_t redis_store::largest() const
-{
-    return redis::async_semaphore::max_capacity;
 }
 
 // --- operations that do not wait ----------------------------------------------------------------

@@ -38,7 +38,6 @@ public:
     /// Starts to connect. @throws redis::redis_error if the URL is not valid.
     redis_store(boost::asio::io_context& context, const std::string& url, std::size_t max_waiters);
 
-    [[nodiscard]] std::int64_t largest() const override;
     [[nodiscard]] bool is_shared() const override { return true; }
     awaitable<result> create(std::string_view name, std::int64_t value) override;
     awaitable<result> remove(std::string_view name) override;

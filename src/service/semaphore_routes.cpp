@@ -36,13 +36,12 @@ awaitable<response> service::create(const request& message, const std::string&)
     const std::string_view name = name_in(body);
     const auto* sent = body.if_contains("value");
     const auto number = sent == nullptr ? std::nullopt : to_number(*sent);
-    const bool is_valid =
-        number && *number >= 1 && *number < static_cast<double>(store_->largest()) + 1;
+    const bool is_valid = number && *number >= 1 && *number <= static_cast<double>(largest_value);
+    result ended{outcome::overflow};
     if (is_valid)
-    {
-        const result ended = co_await store_->create(name, static_cast<std::int64_t>(*number));
-        co_return to_response(ended, name, store_->largest());
-    }
+        ended = co_await store_->create(name, static_cast<std::int64_t>(*number));
+    if (ended.what != outcome::overflow)
+        co_return to_response(ended, name);
     // An error of the name takes precedence over one of the value.
     const result found = co_await store_->value(name);
     if (found.what == outcome::done)
@@ -51,9 +50,9 @@ awaitable<response> service::create(const request& message, const std::string&)
         refuse(400, "value must be a number");
     if (*number < 1)
         refuse(400, "Value needs to be positive");
-    if (*number <= static_cast<double>(largest_value))
-        co_return to_response(result{outcome::overflow, 0}, name, store_->largest());
-    refuse(400, "value must be at most " + std::to_string(largest_value));
+    if (!is_valid)
+        refuse(400, "value must be at most " + std::to_string(largest_value));
+    co_return to_response(ended, name);
 }
 
 awaitable<response> service::remove(const request&, const std::string& name)
@@ -63,13 +62,13 @@ awaitable<response> service::remove(const request&, const std::string& name)
         co_return plain(200, "Deletion Successful");
     if (ended.what == outcome::missing)
         co_return plain(404, "Semaphore not found");
-    co_return to_response(ended, name, store_->largest());
+    co_return to_response(ended, name);
 }
 
 awaitable<response> service::value(const request&, const std::string& name)
 {
     const result found = co_await store_->value(name);
-    co_return to_response(found, name, store_->largest());
+    co_return to_response(found, name);
 }
 
 awaitable<response> service::up(const request& message, const std::string&)
@@ -85,7 +84,7 @@ awaitable<response> service::up(const request& message, const std::string&)
         ended = co_await store_->release(name, *permit);
     else
         ended = co_await store_->up(name, units);
-    co_return to_response(ended, name, store_->largest());
+    co_return to_response(ended, name);
 }
 
 awaitable<response> service::down(const request& message, const std::string&)
@@ -98,7 +97,7 @@ awaitable<response> service::down(const request& message, const std::string&)
     response answer;
     if (granted.what != outcome::busy || wanted.wait == wanted.wait.zero())
     {
-        answer = to_response(std::move(granted), name, store_->largest());
+        answer = to_response(std::move(granted), name);
         answer.checks_client = store_->is_shared() || wanted.wait != wanted.wait.zero();
         co_return answer;
     }
@@ -134,7 +133,7 @@ awaitable<response> service::notify(const request& message, const std::string&)
         refuse(403, "the operator does not allow calls to that host and port");
     const result found = co_await store_->value(name);
     if (found.what != outcome::done)
-        co_return to_response(found, name, store_->largest());
+        co_return to_response(found, name);
     if (closing_)
         refuse(503, "server is shutting down");
     if (call_backs_ == settings_.notify.most)
@@ -218,7 +217,7 @@ awaitable<response> service::down_later(std::string name, down_request wanted)
         co_return plain(429, too_many_waits);
     grant granted = co_await store_->down(name, wanted);
     remove_waiter(wanted.client);
-    response answer = to_response(std::move(granted), name, store_->largest());
+    response answer = to_response(std::move(granted), name);
     answer.checks_client = true;
     co_return answer;
 }
@@ -236,7 +235,7 @@ awaitable<response> service::renew(const request& message, const std::string&)
     if (seconds)
         lease = to_milliseconds(*seconds);
     const result ended = co_await store_->renew(name, *permit, lease);
-    co_return to_response(ended, name, store_->largest());
+    co_return to_response(ended, name);
 }
 
 awaitable<response> service::free(const request& message, const std::string&)
@@ -247,14 +246,14 @@ awaitable<response> service::free(const request& message, const std::string&)
     if (!token)
         refuse(400, "token must be the fencing token of a permit");
     const result ended = co_await store_->free(name, static_cast<std::uint64_t>(*token));
-    co_return to_response(ended, name, store_->largest());
+    co_return to_response(ended, name);
 }
 
 awaitable<response> service::detail(const request&, const std::string& name)
 {
     const detailed found = co_await store_->detail(name, longest_detail);
     if (found.what != outcome::done)
-        co_return to_response(static_cast<const result&>(found), name, store_->largest());
+        co_return to_response(static_cast<const result&>(found), name);
     co_return json(to_json(found));
 }
 
@@ -268,7 +267,7 @@ awaitable<response> service::list(const request& message, const std::string&)
     const std::string_view begin = from == nullptr ? std::string_view() : std::string_view(*from);
     const listed_page page = co_await store_->list(begin, limit);
     if (page.what != outcome::done)
-        co_return to_response(static_cast<const result&>(page), {}, store_->largest());
+        co_return to_response(static_cast<const result&>(page), {});
     co_return json(to_json(page));
 }
 

@@ -34,7 +34,7 @@ enum class outcome
     busy,
     /// The permit does not exist, has expired, or belongs to another semaphore.
     unheld,
-    /// The value would exceed store::largest.
+    /// The value would exceed the largest one, which is result::value.
     overflow,
     /// There are too many waiters.
     crowded,
@@ -48,6 +48,7 @@ enum class outcome
 struct result
 {
     outcome what = outcome::missing;
+    /// With outcome::overflow, the largest value.
     std::int64_t value = 0;
     /// Why the storage is unavailable.
     std::string reason{};
@@ -177,13 +178,11 @@ public:
     store& operator=(const store&) = delete;
     virtual ~store() = default;
 
-    /// The largest value of a semaphore.
-    [[nodiscard]] virtual std::int64_t largest() const = 0;
-
     /// Whether other processes change the semaphores, too, and operations take time.
     [[nodiscard]] virtual bool is_shared() const = 0;
 
-    /// Creates a semaphore. If the name exists, the outcome is outcome::exists, and nothing changes.
+    /// Creates a semaphore. If the name exists, the outcome is outcome::exists, and nothing changes. With
+    /// outcome::overflow, the name may exist, too.
     virtual awaitable<result> create(std::string_view name, std::int64_t value) = 0;
 
     /// Removes a semaphore and its permits. Its waiters complete with outcome::missing.
