@@ -70,8 +70,6 @@ public:
     /// @throws std::runtime_error  if the file with authorities cannot be used.
     notifier(boost::asio::io_context& context, notify_settings settings);
 
-    [[nodiscard]] const notify_settings& settings() const noexcept { return settings_; }
-
     /// Whether the operator has allowed calls to the host and port of @p target.
     [[nodiscard]] bool allows(const notify_target& target) const;
 

@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <boost/beast/core/string.hpp>
 #include <exception>
+#include <openssl/crypto.h>
 #include <stdexcept>
 #include <utility>
 
@@ -22,10 +23,7 @@ namespace {
 /// Compares in a time that does not depend on the position of the first difference.
 bool same_secret(std::string_view a, std::string_view b) noexcept
 {
-    unsigned difference = a.size() == b.size() ? 0 : 1;
-    for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i)
-        difference |= static_cast<unsigned char>(a[i]) ^ static_cast<unsigned char>(b[i]);
-    return difference == 0;
+    return a.size() == b.size() && ::CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0;
 }
 
 /// Whether a request comes from a page of this server, or from no page. Other pages that the user's browser shows could
