@@ -7,7 +7,6 @@ const most_permits = 100;
 const seconds_shown = 120;
 
 const $ = (id) => document.getElementById(id);
-const encoder = new TextEncoder();
 const number = (n) => n.toLocaleString('en-US');
 
 let semaphores = new Map(); // By name, as in the pages of `snapshot`.
@@ -33,16 +32,11 @@ let token = sessionStorage.getItem('token') || '';
 
 function request(method, path, body, signal) {
   // The server compares UTF-8. A header of fetch has a character for each byte.
-  const bytes = String.fromCharCode(...encoder.encode(token));
+  const bytes = String.fromCharCode(...new TextEncoder().encode(token));
   const headers = token ? { Authorization: `Bearer ${bytes}` } : {};
   if (body) headers['Content-Type'] = 'application/json';
   return fetch(path, { method, headers, body: body && JSON.stringify(body), signal, cache: 'no-store', redirect: 'manual' });
 }
-
-const refusals = {
-  0: 'that name exists', // Browsers hide an answer that redirects.
-  401: 'the token is missing or unknown',
-};
 
 // Requests a change. Returns the answer; or shows a message about the failure, and returns nothing.
 async function change(name, method, path, body, signal) {
@@ -52,7 +46,8 @@ async function change(name, method, path, body, signal) {
     if (answer.ok) return text;
     if (answer.status === 401) ask_for_token();
     if (answer.status === 404 || answer.status === 409) forget(body?.permit);
-    say(refusals[answer.status] || text, true, name);
+    // Browsers hide an answer that redirects.
+    say(answer.status === 0 ? 'that name exists' : text, true, name);
   } catch (error) {
     if (error.name !== 'AbortError') say('no answer from the server', true, name);
   }
@@ -405,7 +400,7 @@ function show_emptiness(empty) {
 
 // --- the details of one semaphore -------------------------------------------------------------
 
-let details = null; // { element, tried, data, asked, at, holders }
+let details = null; // { element, tried, data, asked, holders }
 let stale_details = false;
 let loading = false;
 const pending = new Set(); // The waits of this page.
@@ -433,7 +428,7 @@ function new_details(name) {
     if (submitted.submitter?.value === 'up') up(name, Number(n.value));
     else down_with(name, Number(n.value), Number(wait.value), Number(lease.value));
   });
-  return { element, tried: 0, data: null, asked: 0, at: 0, holders: new Map() };
+  return { element, tried: 0, data: null, asked: 0, holders: new Map() };
 }
 
 // A `down` with all its options. The page shows its wait, and can cancel it.
@@ -460,10 +455,10 @@ async function down_with(name, n, wait, lease) {
   if (lease > 0) keep_permit(name, n, lease, JSON.parse(text));
 }
 
-// A line below the form, for a wait or a permit of this page.
-function new_own(kind, about, actions) {
+// A line for a wait or a permit, with buttons.
+function new_line(kind, about, actions) {
   const item = Object.assign(document.createElement('li'), { className: kind });
-  item.append(document.createElement('span'));
+  item.append(document.createElement('bdi'));
   for (const [label, action] of Object.entries(actions)) {
     const button = Object.assign(document.createElement('button'), { type: 'button', textContent: label });
     button.setAttribute('aria-label', label + about);
@@ -477,7 +472,7 @@ function new_wait(name, n) {
   const abort = new AbortController();
   const since = performance.now();
   const text = () => `This page has waited ${age(performance.now() - since)} for ${units(n)}.`;
-  return { name, text, abort, item: new_own('wait', '', { 'Stop waiting': () => abort.abort() }) };
+  return { name, text, abort, item: new_line('wait', '', { 'Stop waiting': () => abort.abort() }) };
 }
 
 // Only the id of a permit renews and releases it, and the server sends the id only once.
@@ -496,7 +491,7 @@ function keep_permit(name, n, lease, granted) {
   const release = async () => {
     if (await change(name, 'POST', 'semaphore/up', { name, permit }) !== null) forget(permit);
   };
-  const item = new_own('permit', ` permit ${granted.token}`, { Renew: renew, Release: release });
+  const item = new_line('permit', ` permit ${granted.token}`, { Renew: renew, Release: release });
   const mine = { name, text, token: granted.token, since, rest, item };
   kept.set(permit, mine);
   show_own();
@@ -555,7 +550,6 @@ async function load_details() {
     const answer = await request('GET', `semaphore/detail/${encodeURIComponent(name)}`, null, limit);
     if (answer.ok && name === opened && details) {
       details.data = await answer.json();
-      details.at = performance.now();
       details.asked = asked;
       show_participants();
       show_own();
@@ -571,24 +565,16 @@ async function load_details() {
 }
 
 function new_holder(name, permit) {
-  const item = document.createElement('li');
-  const text = document.createElement('bdi');
-  const lease = document.createElement('span');
-  lease.className = 'lease';
+  const item = new_line('permit', ` permit ${permit.token}`, { Free: () => free(name, permit) });
+  const lease = Object.assign(document.createElement('span'), { className: 'lease' });
   lease.append(document.createElement('i'));
-  const button = document.createElement('button');
-  button.type = 'button';
-  button.className = 'free';
-  button.textContent = 'Free';
-  button.setAttribute('aria-label', `Free permit ${permit.token}`);
-  button.addEventListener('click', () => free(name, permit));
-  item.append(text, lease, button);
+  item.firstChild.after(lease);
   return item;
 }
 
 function show_participants() {
-  const { element, data, at, holders: items } = details;
-  const passed = performance.now() - at;
+  const { element, data, asked, holders: items } = details;
+  const passed = performance.now() - asked;
 
   const holders = element.querySelector('.holders');
   const tokens = new Set(data.holding.map((permit) => permit.token));
@@ -642,10 +628,6 @@ function show_rest(list, shown, all, none) {
 $('create').addEventListener('submit', async (submitted) => {
   submitted.preventDefault();
   const name = $('create-name').value;
-  if (encoder.encode(name).length > 4096) {
-    say('A name has at most 4096 bytes.', true);
-    return;
-  }
   if (await change(name, 'POST', 'semaphore', { name, value: $('create-value').value }) === null) return;
   $('create-name').value = '';
   $('create-value').value = '1';
