@@ -69,36 +69,29 @@ const std::string& date()
 using plain_stream = beast::basic_stream<tcp, executor>;
 using tls_stream = asio::ssl::stream<plain_stream>;
 
-/// A client.
+/// A client with one kind of stream, plain or TLS. It exists as long as its coroutine.
+template <class Stream>
 class connection
 {
 public:
-    connection(const connection&) = delete;
-    connection& operator=(const connection&) = delete;
-
-    /// Ends a connection that waits for the first byte of its next request, perhaps in a TLS handshake.
-    virtual void close_if_idle() = 0;
-
-protected:
-    connection() = default;
-    ~connection() = default;
-};
-
-/// A client with one kind of stream, plain or TLS. It exists as long as its coroutine.
-template <class Stream>
-class connection_over final : public connection
-{
-public:
     template <class... Arguments>
-    connection_over(server& owner, std::string client, Arguments&&... arguments)
+    connection(server& owner, std::string client, Arguments&&... arguments)
         : owner_(owner)
         , client_(std::move(client))
         , stream_(std::forward<Arguments>(arguments)...)
     {
-        owner_.connections_.insert(this);
+        close_if_idle_ = owner_.connections_.insert(owner_.connections_.end(),
+                                                    [this]
+                                                    {
+                                                        if (idle_)
+                                                            transport().cancel();
+                                                    });
     }
 
-    ~connection_over() { owner_.connections_.erase(this); }
+    connection(const connection&) = delete;
+    connection& operator=(const connection&) = delete;
+
+    ~connection() { owner_.connections_.erase(close_if_idle_); }
 
     awaitable<void> run()
     {
@@ -119,12 +112,6 @@ public:
         while (again && !owner_.closing_)
             again = co_await serve_request();
         co_await finish();
-    }
-
-    void close_if_idle() override
-    {
-        if (idle_)
-            transport().cancel();
     }
 
 private:
@@ -423,6 +410,7 @@ private:
     }
 
     server& owner_;
+    std::list<std::function<void()>>::iterator close_if_idle_;
     std::string client_;
     Stream stream_;
     beast::flat_buffer buffer_;
@@ -437,7 +425,7 @@ template <class Stream, class... Context>
 awaitable<void> serve(server& owner, std::string client,
                       tcp::socket::rebind_executor<executor>::other socket, Context&... tls)
 {
-    connection_over<Stream> served(owner, std::move(client), std::move(socket), tls...);
+    connection<Stream> served(owner, std::move(client), std::move(socket), tls...);
     co_await served.run();
 }
 
@@ -472,7 +460,6 @@ server::server(asio::io_context& context, service& handler, server_settings sett
     , service_(handler)
     , settings_(std::move(settings))
     , acceptor_(context)
-    , pause_(context)
 {
     if (settings_.certificate.empty() != settings_.key.empty())
         throw std::runtime_error("--tls-cert and --tls-key need each other");
@@ -530,12 +517,13 @@ void server::close()
 {
     closing_ = true;
     acceptor_.close();
-    for (connection* const client : connections_)
-        client->close_if_idle();
+    for (const auto& close_if_idle : connections_)
+        close_if_idle();
 }
 
 awaitable<void> server::accept()
 {
+    timer pause(context_);
     bool complained = false;
     while (!closing_)
     {
@@ -549,8 +537,8 @@ awaitable<void> server::accept()
             if (!complained)
                 log(log_level::warning, "cannot accept connections", {{"error", error.message()}});
             complained = true;
-            pause_.expires_after(std::chrono::milliseconds(100));
-            co_await pause_.async_wait(as_result);
+            pause.expires_after(std::chrono::milliseconds(100));
+            co_await pause.async_wait(as_result);
             continue;
         }
         if (complained)

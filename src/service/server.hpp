@@ -13,15 +13,15 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <list>
 #include <optional>
 #include <string>
-#include <unordered_set>
 
 namespace turnstile::service {
 
-class connection;
 template <class Stream>
-class connection_over;
+class connection;
 
 /// The settings of the connections.
 struct server_settings
@@ -67,7 +67,7 @@ public:
 
 private:
     template <class Stream>
-    friend class connection_over;
+    friend class connection;
 
     void listen();
     awaitable<void> accept();
@@ -76,8 +76,8 @@ private:
     service& service_;
     server_settings settings_;
     boost::asio::basic_socket_acceptor<boost::asio::ip::tcp, executor> acceptor_;
-    timer pause_;
-    std::unordered_set<connection*> connections_;
+    /// For each connection, what ends it if it waits for the first byte of its next request, perhaps in a TLS handshake.
+    std::list<std::function<void()>> connections_;
     std::optional<boost::asio::ssl::context> tls_;
     bool closing_ = false;
 };
