@@ -13,18 +13,6 @@
 
 namespace turnstile::service {
 
-namespace {
-
-int hex_digit(char c) noexcept
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    const char lower = static_cast<char>(c | 0x20);
-    return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
-}
-
-}  // namespace
-
 bool is_utf8(std::string_view text)
 {
     if (std::ranges::all_of(text, [](unsigned char c) { return c < 0x80; }))
@@ -47,11 +35,11 @@ std::optional<std::string> decode_percent(std::string_view text, bool plus_is_sp
         }
         if (text.size() - i < 3)
             return std::nullopt;
-        const int high = hex_digit(text[i + 1]);
-        const int low = hex_digit(text[i + 2]);
-        if (high < 0 || low < 0)
+        unsigned char byte = 0;
+        const char* const digits = text.data() + i + 1;
+        if (std::from_chars(digits, digits + 2, byte, 16).ptr != digits + 2)
             return std::nullopt;
-        result += static_cast<char>(high * 16 + low);
+        result += static_cast<char>(byte);
         i += 2;
     }
     if (!is_utf8(result))

@@ -20,6 +20,7 @@
 #include <boost/beast/http/empty_body.hpp>
 #include <boost/beast/http/parser.hpp>
 #include <boost/beast/http/read.hpp>
+#include <cctype>
 #include <charconv>
 #include <cstdint>
 #include <exception>
@@ -45,11 +46,6 @@ namespace {
 constexpr auto as_result = asio::as_tuple(asio::deferred);
 
 constexpr std::chrono::seconds longest_attempt{10};
-
-char to_lower(char c) noexcept
-{
-    return c >= 'A' && c <= 'Z' ? static_cast<char>(c + ('a' - 'A')) : c;
-}
 
 bool is_port(std::string_view text)
 {
@@ -78,10 +74,7 @@ std::optional<notify_target> parse_url(std::string_view url)
     if (path.find('#') != std::string_view::npos || place.find('@') != std::string_view::npos)
         return std::nullopt;
     // The colons of an IPv6 address are within brackets.
-    const std::size_t bracket = place.rfind(']');
-    std::size_t colon = place.rfind(':');
-    if (bracket != std::string_view::npos && colon != std::string_view::npos && colon < bracket)
-        colon = std::string_view::npos;
+    const std::size_t colon = place.find(':', place.starts_with('[') ? place.find(']') : 0);
     target.host = place.substr(0, colon);
     if (colon != std::string_view::npos)
         target.port = place.substr(colon + 1);
@@ -90,7 +83,8 @@ std::optional<notify_target> parse_url(std::string_view url)
     target.path = path;
     if (path.empty() || path.front() != '/')
         target.path.insert(0, "/");
-    std::ranges::transform(target.host, target.host.begin(), to_lower);
+    std::ranges::transform(target.host, target.host.begin(),
+                           [](char c) { return static_cast<char>(std::tolower(c)); });
     const bool is_in_brackets = target.host.starts_with('[') && target.host.ends_with(']');
     if (target.host.empty() ||
         (!is_in_brackets && target.host.find_first_of("[]:") != std::string::npos) ||
