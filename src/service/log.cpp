@@ -20,7 +20,7 @@ namespace {
 
 // Global, because the process has one standard error.
 log_level most_detailed = log_level::info;
-log_format present_format = log_format::text;
+bool is_json = false;
 
 constexpr std::array<std::string_view, 4> level_names{"error", "warning", "info", "debug"};
 
@@ -47,10 +47,10 @@ std::string to_text(const log_field& detail)
 
 }  // namespace
 
-void configure_log(log_level most, log_format format)
+void configure_log(log_level most, bool as_json)
 {
     most_detailed = most;
-    present_format = format;
+    is_json = as_json;
 }
 
 bool is_logged(log_level level) noexcept
@@ -64,7 +64,7 @@ void log(log_level level, std::string_view message, std::initializer_list<log_fi
         return;
     const std::string_view name = level_names[static_cast<std::size_t>(level)];
     std::string line;
-    if (present_format == log_format::json)
+    if (is_json)
     {
         line.append("{\"time\":\"").append(now()).append("\",\"level\":\"").append(name);
         line.append("\",\"message\":").append(to_text({"message", message}));

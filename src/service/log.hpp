@@ -21,14 +21,6 @@ enum class log_level
     debug,
 };
 
-enum class log_format
-{
-    /// `TIME LEVEL MESSAGE NAME=VALUE...`
-    text,
-    /// One JSON object for each line.
-    json,
-};
-
 /// A detail of a line.
 struct log_field
 {
@@ -36,8 +28,9 @@ struct log_field
     std::variant<std::string_view, std::int64_t> value;
 };
 
-/// Selects what @ref log writes, and how. Without a call: text, up to log_level::info.
-void configure_log(log_level most, log_format format);
+/// Selects what @ref log writes: lines `TIME LEVEL MESSAGE NAME=VALUE...`, or with @p as_json, a JSON object for each
+/// line. Without a call: no JSON, up to log_level::info.
+void configure_log(log_level most, bool as_json);
 
 /// Whether @ref log would write such a line. For callers whose details cost time.
 [[nodiscard]] bool is_logged(log_level level) noexcept;
