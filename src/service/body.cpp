@@ -98,10 +98,14 @@ std::string_view name_in(const fields& body)
     return *name;
 }
 
-std::optional<double> number_in(const fields& body, std::string_view name, double least,
-                                double most)
+std::optional<std::chrono::milliseconds> seconds_in(const fields& body, std::string_view name,
+                                                    double least, std::chrono::seconds most)
 {
-    return checked_number(body, name, least, most, false);
+    const auto seconds =
+        checked_number(body, name, least, static_cast<double>(most.count()), false);
+    if (!seconds)
+        return std::nullopt;
+    return std::chrono::milliseconds(static_cast<std::int64_t>(std::ceil(*seconds * 1000)));
 }
 
 std::optional<std::int64_t> whole_number_in(const fields& body, std::string_view name,
@@ -125,11 +129,6 @@ std::optional<std::string> permit_in(const fields& body)
     if (id == nullptr)
         refuse(400, "permit must be the text that down returned");
     return std::string(*id);
-}
-
-std::chrono::milliseconds to_milliseconds(double seconds)
-{
-    return std::chrono::milliseconds(static_cast<std::int64_t>(std::ceil(seconds * 1000)));
 }
 
 }  // namespace turnstile::service

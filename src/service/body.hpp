@@ -26,9 +26,11 @@ namespace turnstile::service {
 /// The field `name`. The result points to @p body.
 [[nodiscard]] std::string_view name_in(const fields& body);
 
-/// An optional number.
-[[nodiscard]] std::optional<double> number_in(const fields& body, std::string_view name,
-                                              double least, double most);
+/// An optional number of seconds, rounded up to milliseconds.
+[[nodiscard]] std::optional<std::chrono::milliseconds> seconds_in(const fields& body,
+                                                                  std::string_view name,
+                                                                  double least,
+                                                                  std::chrono::seconds most);
 
 /// An optional whole number.
 [[nodiscard]] std::optional<std::int64_t> whole_number_in(const fields& body, std::string_view name,
@@ -39,9 +41,6 @@ namespace turnstile::service {
 
 /// The optional field `permit`.
 [[nodiscard]] std::optional<std::string> permit_in(const fields& body);
-
-/// A number of seconds, rounded up.
-[[nodiscard]] std::chrono::milliseconds to_milliseconds(double seconds);
 
 }  // namespace turnstile::service
 

@@ -91,7 +91,7 @@ awaitable<response> service::down(const request& message, const std::string&)
 {
     const fields body = decode_body(message);
     const std::string_view name = name_in(body);
-    const down_request wanted = down_request_in(message, body, 0);
+    const down_request wanted = down_request_in(message, body, {});
 
     grant granted = co_await store_->try_down(name, wanted);
     response answer;
@@ -105,17 +105,16 @@ awaitable<response> service::down(const request& message, const std::string&)
     co_return answer;
 }
 
-/// The client of a request, and the units, the waiting time and the lease in its body. @p wait is the waiting time in
-/// seconds if the body contains none.
-down_request service::down_request_in(const request& message, const fields& body, double wait) const
+/// The client of a request, and the units, the waiting time and the lease in its body. @p wait is the waiting time if
+/// the body contains none.
+down_request service::down_request_in(const request& message, const fields& body,
+                                      std::chrono::milliseconds wait) const
 {
-    const auto most_wait = static_cast<double>(settings_.max_wait.count());
-    const auto most_lease = static_cast<double>(settings_.max_lease.count());
     down_request wanted;
     wanted.client = message.client;
     wanted.units = static_cast<std::ptrdiff_t>(units_in(body));
-    wanted.wait = to_milliseconds(number_in(body, "wait", 0, most_wait).value_or(wait));
-    wanted.lease = to_milliseconds(number_in(body, "lease", 0.1, most_lease).value_or(0));
+    wanted.wait = seconds_in(body, "wait", 0, settings_.max_wait).value_or(wait);
+    wanted.lease = seconds_in(body, "lease", 0.1, settings_.max_lease).value_or(wanted.lease);
     return wanted;
 }
 
@@ -123,8 +122,7 @@ awaitable<response> service::notify(const request& message, const std::string&)
 {
     const fields body = decode_body(message);
     const std::string_view name = name_in(body);
-    const down_request wanted =
-        down_request_in(message, body, static_cast<double>(settings_.max_wait.count()));
+    const down_request wanted = down_request_in(message, body, settings_.max_wait);
     const auto* const url = text_in(body, "url");
     const auto target = url == nullptr ? std::nullopt : parse_url(*url);
     if (!target)
@@ -229,11 +227,7 @@ awaitable<response> service::renew(const request& message, const std::string&)
     const auto permit = permit_in(body);
     if (!permit)
         refuse(400, "permit must be the text that down returned");
-    const auto seconds =
-        number_in(body, "lease", 0.1, static_cast<double>(settings_.max_lease.count()));
-    std::optional<std::chrono::milliseconds> lease;
-    if (seconds)
-        lease = to_milliseconds(*seconds);
+    const auto lease = seconds_in(body, "lease", 0.1, settings_.max_lease);
     const result ended = co_await store_->renew(name, *permit, lease);
     co_return to_response(ended, name);
 }

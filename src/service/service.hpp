@@ -106,7 +106,7 @@ private:
     awaitable<response> ready(const request& message, const std::string& name);
 
     [[nodiscard]] down_request down_request_in(const request& message, const fields& body,
-                                               double wait) const;
+                                               std::chrono::milliseconds wait) const;
     awaitable<response> down_later(std::string name, down_request wanted);
     awaitable<void> call_back(std::string id, notify_target target, std::string name,
                               down_request wanted);
