@@ -136,6 +136,7 @@ public:
     /// and a waiter may destroy it. Returns whether the attempt has ended.
     bool arrive_or_park(waiter& w, boost::asio::execution_context* context)
     {
+        watch_log log = queue::start_log();
         std::uint64_t word = queue::ensure_link(w, context, queue::lock_queue());
         waiter_list ready;
         bool ended = true;
@@ -150,7 +151,7 @@ public:
                 queue::grant_at_once(w);
             else
                 ended = queue::park(w);
-            word = queue::settle(word, ready);
+            word = queue::settle(word, ready, log);
         }
         queue::unlock_queue(word);
         post_all(ready);
@@ -257,7 +258,8 @@ private:
         } while (arrived_ != 0 && arrived_ >= participants_);
         step_runs_ = false;
         waiter_list ready;
-        word = queue::settle(word, ready);
+        watch_log log = queue::start_log();
+        word = queue::settle(word, ready, log);
         queue::unlock_queue(word);
         post_all(ready);
         return true;

@@ -53,6 +53,7 @@ public:
 
     [[nodiscard]] explicit operator bool() const noexcept { return state_ != nullptr; }
     [[nodiscard]] State* state() const noexcept { return state_; }
+    [[nodiscard]] std::uint64_t value() const noexcept { return grant_; }
     [[nodiscard]] bool valid() const noexcept
     {
         return state_ != nullptr && !state_->is_orphaned();

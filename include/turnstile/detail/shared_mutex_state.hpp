@@ -26,10 +26,10 @@ namespace turnstile::detail {
 /**
  * @brief State of a reader-writer mutex.
  *
- * The queue lock guards all of it. All modes wait in one queue. Only a holder that upgrades waits
- * apart, and is granted first, since the other waiters wait for its release. A *grant* is the
- * number of the grant and, in the two lowest bits, the mode. The value of a waiter is the requested
- * mode, and later its grant.
+ * The queue lock guards all of it. All modes wait in one queue. A holder that upgrades enters it at
+ * the front, since the other waiters wait for its release. A *grant* is the number of the grant and,
+ * in the two lowest bits, the mode. The value of an attempt is the requested mode, or the grant to be
+ * upgraded, and later the new grant.
  */
 template <class Synchronization>
 class shared_mutex_state : public wait_queue<Synchronization>
@@ -37,7 +37,6 @@ class shared_mutex_state : public wait_queue<Synchronization>
     using queue = wait_queue<Synchronization>;
     using queue::orphaned;
     using queue::parked_;
-    using queue::settle;
 
     static constexpr unsigned number_shift = 2;
     static constexpr std::uint64_t mode_mask = 3;
@@ -72,7 +71,7 @@ public:
         if (log.is_on())
             log_release(log, grant);
         waiter_list ready;
-        word = settle(word, ready, log);
+        word = queue::settle(word, ready, log);
         queue::unlock_queue(word);
         post_all(ready);
     }
@@ -96,49 +95,6 @@ public:
         return kept;
     }
 
-    /// Makes an upgradable grant exclusive if there are no readers.
-    bool try_upgrade(std::uint64_t& grant, const std::source_location& location) noexcept
-    {
-        watch_log log = queue::start_log();
-        const std::uint64_t word = queue::lock_queue();
-        const bool possible = (word & orphaned) == 0 && readers_ == 0;
-        if (possible)
-            become_exclusive(grant);
-        if (log.is_on() && possible)
-            log_grant(log, grant, 0, location);
-        queue::unlock_queue(word);
-        return possible;
-    }
-
-    /// Makes an upgradable grant exclusive, or parks the waiter until the readers have released
-    /// theirs. Returns whether the attempt has ended.
-    bool upgrade_or_park(std::uint64_t grant, waiter& w, boost::asio::execution_context* context)
-    {
-        watch_log log = queue::start_log();
-        const std::uint64_t word = queue::ensure_link(w, context, queue::lock_queue());
-        w.value = grant;
-        bool ended = true;
-        if ((word & orphaned) != 0)
-        {
-            queue::fail_at_once(w, outcome::aborted);
-        }
-        else if (readers_ == 0)
-        {
-            become_exclusive(w.value);
-            queue::grant_at_once(w);
-            if (log.is_on())
-                log_grant(log, w.value, 0, w.location());
-        }
-        else
-        {
-            ended = queue::park_in(upgrading_, w);
-            if (log.is_on() && !ended)
-                log.contended(0, w.location());
-        }
-        queue::unlock_queue(word);
-        return ended;
-    }
-
 private:
     /// A holder of the mutex; recorded only if it is watched.
     struct hold
@@ -151,6 +107,17 @@ private:
     static lock_mode mode_of(std::uint64_t grant) noexcept
     {
         return static_cast<lock_mode>(grant & mode_mask);
+    }
+
+    /// Whether an attempt that has not been granted is an upgrade.
+    static bool is_upgrade(const attempt_base& attempt) noexcept
+    {
+        return number(attempt.value) != 0;
+    }
+
+    static lock_mode wanted_by(const attempt_base& attempt) noexcept
+    {
+        return is_upgrade(attempt) ? lock_mode::exclusive : mode_of(attempt.value);
     }
 
     void add_holder(lock_mode mode) noexcept
@@ -171,12 +138,13 @@ private:
 
     bool admit(std::uint64_t& /*word*/, attempt_base& attempt) noexcept final
     {
-        const auto wanted = static_cast<lock_mode>(attempt.value);
-        // No new readers while an upgrade waits for the present ones.
-        if (!upgrading_.empty() || !is_free_for(wanted))
+        const lock_mode wanted = wanted_by(attempt);
+        if (is_upgrade(attempt) ? readers_ != 0 : !is_free_for(wanted))
             return false;
+        if (is_upgrade(attempt))
+            remove_holder(lock_mode::upgrade);
         add_holder(wanted);
-        attempt.value = new_grant(wanted);
+        attempt.value = (++last_number_ << number_shift) | static_cast<std::uint64_t>(wanted);
         return true;
     }
 
@@ -185,30 +153,6 @@ private:
         return wanted == lock_mode::shared    ? !exclusive_
                : wanted == lock_mode::upgrade ? !exclusive_ && !upgradable_
                                               : !exclusive_ && !upgradable_ && readers_ == 0;
-    }
-
-    void become_exclusive(std::uint64_t& grant) noexcept
-    {
-        remove_holder(lock_mode::upgrade);
-        add_holder(lock_mode::exclusive);
-        grant = new_grant(lock_mode::exclusive);
-    }
-
-    std::uint64_t new_grant(lock_mode mode) noexcept
-    {
-        return (++last_number_ << number_shift) | static_cast<std::uint64_t>(mode);
-    }
-
-    std::uint64_t settle(std::uint64_t word, waiter_list& ready) noexcept final
-    {
-        if (waiter* w = upgrading_.front(); w != nullptr && readers_ == 0)
-        {
-            upgrading_.erase(*w);
-            become_exclusive(w->value);
-            queue::record_grant(*w);
-            queue::make_ready(*w, ready);
-        }
-        return queue::settle(word, ready);
     }
 
     [[nodiscard]] auto find_hold(std::uint64_t grant) noexcept
@@ -236,13 +180,7 @@ private:
 
     [[nodiscard]] lock_mode mode_of(const waiter& w) const noexcept override
     {
-        // The value of a waiter that upgrades is its grant.
-        return &w == upgrading_.front() ? lock_mode::exclusive : static_cast<lock_mode>(w.value);
-    }
-
-    [[nodiscard]] const waiter* first_of_all() const noexcept override
-    {
-        return upgrading_.front();
+        return wanted_by(w);
     }
 
     [[nodiscard]] std::size_t reader_count() const noexcept override { return readers_; }
@@ -270,32 +208,18 @@ private:
         return readers_ + (upgradable_ ? 1U : 0U) + (exclusive_ ? 1U : 0U);
     }
 
-    void end_wait(waiter& w, outcome o, waiter_list& ready) noexcept override
-    {
-        queue::end_wait_in(&w == upgrading_.front() ? upgrading_ : parked_, w, o, ready);
-    }
-
-    void abort_all(waiter_list& ready) noexcept override
-    {
-        if (waiter* w = upgrading_.front())
-            end_wait(*w, outcome::aborted, ready);
-        queue::abort_all(ready);
-    }
-
     void evict_waiters(context_link& link, waiter_list& evicted, watch_log& log) noexcept override
     {
-        const waiter* upgrading = upgrading_.front();
-        queue::evict_from(upgrading_, link, evicted);
-        if (upgrading != nullptr && upgrading_.empty())
+        const waiter* first = parked_.front();
+        queue::evict_waiters(link, evicted, log);
+        if (first != nullptr && first != parked_.front() && is_upgrade(*first))
         {
             remove_holder(lock_mode::upgrade);  // the evicted waiter had it
             if (log.is_on())
-                log_release(log, upgrading->value);
+                log_release(log, first->value);
         }
-        queue::evict_waiters(link, evicted, log);
     }
 
-    waiter_list upgrading_;
     std::uint64_t readers_ = 0;
     std::uint64_t last_number_ = 0;
     bool upgradable_ = false;
@@ -342,12 +266,15 @@ public:
     bool try_start(attempt_base& attempt) noexcept
     {
         auto& grant = guard_access::grant(*guard_);
-        if (!grant || grant.state() != base::state_)
+        if (grant.state() != base::state_ || !grant.valid())
         {
-            attempt.result = grant ? outcome::wrong_object : outcome::empty_guard;
+            attempt.result = !grant                          ? outcome::empty_guard
+                             : grant.state() != base::state_ ? outcome::wrong_object
+                                                             : outcome::aborted;
             return true;
         }
-        if (!base::state_->try_upgrade(attempt.value, this->location_))
+        attempt.value = grant.value();
+        if (base::state_->try_grant(attempt, this->location_, true) != outcome::granted)
             return false;
         static_cast<void>(grant.detach());
         return true;
@@ -356,9 +283,10 @@ public:
     bool start(waiter& w, boost::asio::execution_context* context)
     {
         const std::uint64_t grant = guard_access::grant(*guard_).detach();
+        w.value = grant;
         try
         {
-            return base::state_->upgrade_or_park(grant, w, context);
+            return base::state_->grant_or_park(w, context, true);
         }
         catch (...)
         {

@@ -31,9 +31,9 @@
 //
 // Primitives. A primitive has to implement admit(), which decides from the word and the attempt, and
 // stores the grant in `attempt.value`, 64 bits that are the primitive's own. The others have defaults:
-// refuse(), if some requests can never be granted; settle(), end_wait(), evict_waiters() and abort_all(),
-// if there are several lists of waiters or a wait changes the state; live_grants(), if a grant refers to
-// the state; describe(), log_grant() and those beside them, if it can be watched. The public class
+// refuse(), if some requests can never be granted; end_wait(), evict_waiters() and abort_all(), if there
+// are several lists of waiters or a wait changes the state; live_grants(), if a grant refers to the
+// state; describe(), log_grant() and those beside them, if it can be watched. The public class
 // constructs the state by hosted.hpp. A request (wait_operation.hpp) connects the state with the operation.
 //
 // A new attempt calls try_grant(), which does not park, or grant_or_park(). A release calls update(),
@@ -114,9 +114,9 @@ public:
         return word;
     }
 
-    /// Grants what the attempt requests, refuses it, or parks the waiter. Returns whether the attempt
-    /// has ended.
-    bool grant_or_park(waiter& w, boost::asio::execution_context* context)
+    /// Grants what the attempt requests, refuses it, or parks the waiter; at the front if it @p overtakes.
+    /// Returns whether the attempt has ended.
+    bool grant_or_park(waiter& w, boost::asio::execution_context* context, bool overtakes = false)
     {
         watch_log log = start_log();
         std::uint64_t word = ensure_link(w, context, lock_queue());
@@ -125,7 +125,7 @@ public:
         {
             fail_at_once(w, w.result);
         }
-        else if (parked_.empty() && admit(word, w))
+        else if ((overtakes || parked_.empty()) && admit(word, w))
         {
             grant_at_once(w);
             if (log.is_on())
@@ -134,6 +134,11 @@ public:
         else
         {
             ended = park(w);
+            if (overtakes && !ended)
+            {
+                parked_.erase(w);
+                parked_.push_front(w);
+            }
             if (log.is_on() && !ended)
                 log.contended(contended_number(w), w.location());
         }
@@ -143,14 +148,15 @@ public:
 
     /// Grants what an attempt requests if that is possible at once. Returns its result. Out of line, so
     /// that the callers, which try a compare-and-swap first, stay small.
-    BOOST_NOINLINE outcome try_grant(attempt_base& attempt,
-                                     const std::source_location& location) noexcept
+    BOOST_NOINLINE outcome try_grant(attempt_base& attempt, const std::source_location& location,
+                                     bool overtakes = false) noexcept
     {
         watch_log log = start_log();
         std::uint64_t word = lock_queue();
         if (!refuse(attempt))
-            attempt.result =
-                parked_.empty() && admit(word, attempt) ? outcome::granted : outcome::not_granted;
+            attempt.result = (overtakes || parked_.empty()) && admit(word, attempt)
+                                 ? outcome::granted
+                                 : outcome::not_granted;
         if (log.is_on() && attempt.result == outcome::granted)
             log_grant(log, attempt.value, 0, location);
         unlock_queue(word);
@@ -278,9 +284,6 @@ protected:
         return lock_mode::exclusive;
     }
 
-    /// A parked waiter that is granted before those in the queue; may be null.
-    [[nodiscard]] virtual const waiter* first_of_all() const noexcept { return nullptr; }
-
     /// The number of readers that describe() will add.
     [[nodiscard]] virtual std::size_t reader_count() const noexcept { return 0; }
 
@@ -302,28 +305,18 @@ protected:
     /// is held.
     virtual bool refuse(attempt_base& /*attempt*/) noexcept { return false; }
 
-    /// Grants to waiters from the front of the queue as far as possible, appends them to @p ready,
-    /// and returns the new word. The queue lock is held.
-    virtual std::uint64_t settle(std::uint64_t word, waiter_list& ready) noexcept
+    /// Grants to waiters from the front of the queue as far as possible, logs the grants, appends the waiters
+    /// to @p ready, and returns the new word. The queue lock is held.
+    std::uint64_t settle(std::uint64_t word, waiter_list& ready, watch_log& log) noexcept
     {
         for (waiter* w = parked_.front(); w != nullptr && admit(word, *w); w = parked_.front())
         {
             parked_.erase(*w);
             record_grant(*w);
             make_ready(*w, ready);
-        }
-        return word;
-    }
-
-    /// The same, and logs the grants.
-    std::uint64_t settle(std::uint64_t word, waiter_list& ready, watch_log& log) noexcept
-    {
-        const waiter* before = ready.back();
-        word = settle(word, ready);
-        if (log.is_on()) [[unlikely]]
-            for (const waiter* w = before != nullptr ? before->next : ready.front(); w != nullptr;
-                 w = w->next)
+            if (log.is_on()) [[unlikely]]
                 log_grant(log, w->value, watch_log::now() - w->since, w->location());
+        }
         return word;
     }
 
@@ -358,7 +351,10 @@ protected:
     /// Dequeues a waiter because of a withdrawal. The queue lock is held.
     virtual void end_wait(waiter& w, outcome o, waiter_list& ready) noexcept
     {
-        end_wait_in(parked_, w, o, ready);
+        parked_.erase(w);
+        w.result = o;
+        refer(w);
+        make_ready(w, ready);
     }
 
     /// Dequeues all waiters of a link without completing them. The queue lock is held.
@@ -375,7 +371,7 @@ protected:
     void fail_all(outcome o, waiter_list& ready) noexcept
     {
         while (waiter* w = parked_.front())
-            end_wait_in(parked_, *w, o, ready);
+            wait_queue::end_wait(*w, o, ready);
     }
 
     bool park_in(waiter_list& list, waiter& w) noexcept
@@ -388,14 +384,6 @@ protected:
 
     /// Parks a waiter that already has its result at the end of the queue. The queue lock is held.
     void pin(waiter& w) noexcept { push(parked_, w, waiter_stage::pinned); }
-
-    void end_wait_in(waiter_list& list, waiter& w, outcome o, waiter_list& ready) noexcept
-    {
-        list.erase(w);
-        w.result = o;
-        refer(w);
-        make_ready(w, ready);
-    }
 
     void evict_from(waiter_list& list, context_link& link, waiter_list& evicted) noexcept
     {
@@ -477,7 +465,8 @@ private:
     {
         const std::uint64_t word = lock_queue();
         std::size_t waiters = 0;
-        for_each_waiter([&](const waiter& /*w*/) { ++waiters; });
+        for (const waiter* w = parked_.front(); w != nullptr; w = w->next)
+            ++waiters;
         const std::size_t readers = reader_count();
         const bool fits =
             waiters <= snapshot.waiters.capacity() && readers <= snapshot.readers.capacity();
@@ -485,12 +474,9 @@ private:
         {
             const std::int64_t now = watch_ != nullptr ? watch_log::now() : 0;
             describe(word, now, snapshot);
-            for_each_waiter(
-                [&](const waiter& w)
-                {
-                    snapshot.waiters.push_back(
-                        {units_of(w), age(w.since, now), w.location(), mode_of(w)});
-                });
+            for (const waiter* w = parked_.front(); w != nullptr; w = w->next)
+                snapshot.waiters.push_back(
+                    {units_of(*w), age(w->since, now), w->location(), mode_of(*w)});
         }
         unlock_queue(word);
         if (!fits)
@@ -499,17 +485,6 @@ private:
             snapshot.readers.reserve(readers);
         }
         return fits;
-    }
-
-    /// Calls f with each parked waiter, in the order in which they will be granted. The queue lock
-    /// is held.
-    template <class F>
-    void for_each_waiter(F f) const
-    {
-        if (const waiter* first = first_of_all())
-            f(*first);
-        for (const waiter* w = parked_.front(); w != nullptr; w = w->next)
-            f(*w);
     }
 
     static bool runs_here(boost::asio::io_context& context) noexcept

@@ -173,7 +173,14 @@ class waiter_list
 public:
     [[nodiscard]] bool empty() const noexcept { return first_ == nullptr; }
     [[nodiscard]] waiter* front() const noexcept { return first_; }
-    [[nodiscard]] waiter* back() const noexcept { return last_; }
+
+    void push_front(waiter& w) noexcept
+    {
+        w.next = first_;
+        w.prev = nullptr;
+        (first_ != nullptr ? first_->prev : last_) = &w;
+        first_ = &w;
+    }
 
     void push_back(waiter& w) noexcept
     {
