@@ -98,20 +98,13 @@ public:
         return instance;
     }
 
-    /// Creates a link. The caller holds no lock, and has seen that the pair has no link.
-    static context_link* make_link(wait_queue_base& queue, boost::asio::execution_context& context)
+    /// Adds a link. The mutex is locked.
+    void add_link(context_link& link) noexcept
     {
-        auto& registry = boost::asio::use_service<context_registry>(context);
-        return new context_link{&context, &queue, &registry};
-    }
-
-    /// Adds a link to its context if @p add_to_queue adds it to its queue.
-    template <class F>
-    static void attach(context_link& link, F add_to_queue)
-    {
-        const std::lock_guard hold(mutex());
-        if (add_to_queue())
-            link.registry->push(link);
+        link.next_of_context = first_;
+        if (first_ != nullptr)
+            first_->prev_of_context = &link;
+        first_ = &link;
     }
 
     /// Removes all links of a state that is about to be destroyed.
@@ -207,14 +200,6 @@ private:
         guest.next_ = nullptr;
         guest.prev_ = nullptr;
         guest.is_inside_ = false;
-    }
-
-    void push(context_link& link) noexcept
-    {
-        link.next_of_context = first_;
-        if (first_ != nullptr)
-            first_->prev_of_context = &link;
-        first_ = &link;
     }
 
     void remove(context_link& link) noexcept

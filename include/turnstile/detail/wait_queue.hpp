@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <source_location>
 #include <string>
@@ -502,23 +503,18 @@ private:
 
     void add_link(boost::asio::execution_context& context)
     {
-        context_link* link = context_registry::make_link(*this, context);
-        bool added = false;
-        context_registry::attach(*link,
-                                 [&]
-                                 {
-                                     const std::uint64_t word = lock_queue();
-                                     if (link_to(context) == nullptr)
-                                     {
-                                         link->next_of_queue = std::exchange(links_, link);
-                                         ever_linked_ = true;
-                                         added = true;
-                                     }
-                                     unlock_queue(word);
-                                     return added;
-                                 });
-        if (!added)
-            delete link;  // another thread has added one
+        auto& registry = boost::asio::use_service<context_registry>(context);
+        std::unique_ptr<context_link> link(new context_link{&context, this, &registry});
+        const std::lock_guard hold(context_registry::mutex());
+        const std::uint64_t word = lock_queue();
+        // Another thread may have added one.
+        if (link_to(context) == nullptr)
+        {
+            link->next_of_queue = std::exchange(links_, link.get());
+            ever_linked_ = true;
+            registry.add_link(*link.release());
+        }
+        unlock_queue(word);
     }
 
     void evict(context_link& link, waiter_list& evicted, waiter_list& ready,
