@@ -78,12 +78,6 @@ class basic_monitor
     using mutex_type = basic_async_mutex<Executor, Synchronization>;
     using guard_type = typename mutex_type::guard_type;
 
-    class construction_key
-    {
-        friend class basic_monitor;
-        construction_key() noexcept = default;
-    };
-
     using guarded_state = detail::guarded_state<T, mutex_type>;
     using contribution_record = detail::local_contribution<T, mutex_type>;
 
@@ -223,13 +217,6 @@ public:
     class section
     {
     public:
-        /// Only @ref async_with creates sections.
-        section(construction_key, std::shared_ptr<guarded_state> state) noexcept
-            : state_(std::move(state))
-        {
-        }
-
-        section(const section&) = delete;
         section& operator=(const section&) = delete;
         ~section() = default;
 
@@ -395,6 +382,15 @@ public:
         template <class>
         friend class detail::transaction_body;
 
+        explicit section(std::shared_ptr<guarded_state> state) noexcept
+            : state_(std::move(state))
+        {
+        }
+
+        // Only a body that has not been called yet is copied or moved with its section.
+        section(const section&) = default;
+        section(section&&) noexcept = default;
+
         void require_own(const condition_type& condition) const
         {
             if (condition.whose_.lock() != state_)
@@ -538,26 +534,9 @@ private:
     public:
         section_body(Body body, std::shared_ptr<guarded_state> state)
             : body_(std::move(body))
-            , section_(construction_key(), std::move(state))
+            , section_(std::move(state))
         {
         }
-
-        // Copied and moved only before it is called.
-        section_body(const section_body& other)
-            requires std::copy_constructible<Body>
-            : body_(other.body_)
-            , section_(construction_key(), other.section_.state_)
-        {
-        }
-
-        section_body(section_body&& other) noexcept(std::is_nothrow_move_constructible_v<Body>)
-            : body_(std::move(other.body_))
-            , section_(construction_key(), std::move(other.section_.state_))
-        {
-        }
-
-        section_body& operator=(section_body&&) = delete;
-        ~section_body() = default;
 
         std::invoke_result_t<Body&, section&> operator()(guard_type& guard)
         {

@@ -97,12 +97,6 @@ namespace turnstile::redis {
 template <class T>
 class monitor
 {
-    class construction_key
-    {
-        friend class monitor;
-        construction_key() noexcept = default;
-    };
-
     struct origin;
 
 public:
@@ -395,7 +389,7 @@ private:
     private:
         result_type run_awaited(detail::section_grant& owned)
         {
-            section current(construction_key(), owned, origin_);
+            section current(owned, origin_);
             if constexpr (std::is_void_v<typename traits::value_type>)
             {
                 co_await body_(current);
@@ -411,7 +405,7 @@ private:
 
         result_type run_plain(detail::section_grant& owned)
         {
-            section current(construction_key(), owned, origin_);
+            section current(owned, origin_);
             if constexpr (std::is_void_v<result_type>)
             {
                 std::invoke(body_, current);

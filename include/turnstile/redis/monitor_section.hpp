@@ -48,15 +48,6 @@ template <class T>
 class monitor<T>::section
 {
 public:
-    /// Used by @ref async_with only.
-    section(construction_key, detail::section_grant& owned, std::shared_ptr<const origin> from)
-        : owned_(&owned)
-        , origin_(std::move(from))
-        , value_(origin_->value)
-    {
-        load();
-    }
-
     section(const section&) = delete;
     section& operator=(const section&) = delete;
     ~section() = default;
@@ -253,6 +244,14 @@ private:
     template <class>
     friend class turnstile::detail::transaction_body;
     /// @endcond
+
+    section(detail::section_grant& owned, std::shared_ptr<const origin> from)
+        : owned_(&owned)
+        , origin_(std::move(from))
+        , value_(origin_->value)
+    {
+        load();
+    }
 
     /// Parses the state that arrived with the grant.
     void load()
