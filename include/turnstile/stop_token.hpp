@@ -11,6 +11,7 @@
 #include <boost/asio/associated_executor.hpp>
 #include <boost/asio/associator.hpp>
 #include <boost/asio/async_result.hpp>
+#include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/asio/bind_executor.hpp>
 #include <boost/asio/cancellation_signal.hpp>
 #include <boost/asio/cancellation_type.hpp>
@@ -97,17 +98,10 @@ template <class Handler, class Executor>
 class stoppable_handler
 {
 public:
-    using cancellation_slot_type = boost::asio::cancellation_slot;
-
     stoppable_handler(Handler&& handler, std::shared_ptr<stop_link<Executor>> link)
         : handler_(std::move(handler))
         , link_(std::move(link))
     {
-    }
-
-    [[nodiscard]] cancellation_slot_type get_cancellation_slot() const noexcept
-    {
-        return link_->slot();
     }
 
     [[nodiscard]] const Handler& get() const noexcept { return handler_; }
@@ -183,7 +177,9 @@ public:
                 });
         stoppable_handler<handler_type, handler_executor> wrapped(std::move(own), link);
         link->start(std::move(token));
-        std::move(initiation_)(std::move(wrapped), std::forward<Args>(args)...);
+        std::move(initiation_)(
+            boost::asio::bind_cancellation_slot(link->slot(), std::move(wrapped)),
+            std::forward<Args>(args)...);
         link->operation_started();
     }
 
@@ -258,7 +254,7 @@ template <class CompletionToken = boost::asio::deferred_t>
 
 namespace boost::asio {
 
-/// The associators of a stoppable handler are those of its inner handler, except the slot.
+/// The associators of a stoppable handler are those of its inner handler.
 template <template <class, class> class Associator, class Handler, class Executor, class Default>
 struct associator<Associator, turnstile::detail::stoppable_handler<Handler, Executor>, Default>
     : Associator<Handler, Default>
@@ -274,21 +270,6 @@ struct associator<Associator, turnstile::detail::stoppable_handler<Handler, Exec
                     const Default& fallback) noexcept
     {
         return Associator<Handler, Default>::get(handler.get(), fallback);
-    }
-};
-
-/// The slot of a stoppable handler, which the stop token triggers.
-template <class Handler, class Executor, class Slot>
-struct associated_cancellation_slot<turnstile::detail::stoppable_handler<Handler, Executor>, Slot>
-{
-    /// The type of the slot.
-    using type = boost::asio::cancellation_slot;
-
-    /// The slot that the stop token triggers.
-    static type get(const turnstile::detail::stoppable_handler<Handler, Executor>& handler,
-                    const Slot& = Slot()) noexcept
-    {
-        return handler.get_cancellation_slot();
     }
 };
 
