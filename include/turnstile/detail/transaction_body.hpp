@@ -5,6 +5,8 @@
 #ifndef TURNSTILE_DETAIL_TRANSACTION_BODY_HPP
 #define TURNSTILE_DETAIL_TRANSACTION_BODY_HPP
 
+#include <algorithm>
+#include <array>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/deferred.hpp>
 #include <boost/system/errc.hpp>
@@ -56,57 +58,14 @@ template <class T, class M, class Amount>
     return static_cast<M>(falls ? static_cast<wide>(before) - by : static_cast<wide>(before) + by);
 }
 
-/// The functions for one step of a transaction. For other kinds of steps they do nothing.
-template <class T, class M, class Compare>
-[[nodiscard]] bool does_hold(const requirement<T, M, Compare>& what, const T& state)
-{
-    return Compare()(state.*what.member, what.value);
-}
-
-template <class Other, class T>
-[[nodiscard]] bool does_hold(const Other& /*what*/, const T& /*state*/)
-{
-    return true;
-}
-
-template <class T, class M>
-void assign(assignment<T, M>& what, T& state)
-{
-    state.*what.member = std::move(what.value);
-}
-
-template <class Other, class T>
-void assign(Other& /*what*/, T& /*state*/)
-{
-}
-
-template <class Condition, class Section>
-void notify(const notification<Condition>& what, Section& section)
-{
-    if (what.all)
-        section.notify_all(*what.condition);
-    else
-        section.notify_one(*what.condition);
-}
-
-template <class Other, class Section>
-void notify(const Other& /*what*/, Section& /*section*/)
-{
-}
-
 /// The condition that a transaction waits for; nullptr if it does not wait.
 template <class... Steps>
 [[nodiscard]] auto waits_on(const std::tuple<Steps...>& steps) noexcept
 {
     if constexpr ((is_wait<Steps> || ...))
     {
-        constexpr std::size_t place = []
-        {
-            std::size_t result = 0;
-            bool found = false;
-            ((found = found || is_wait<Steps>, result += found ? 0 : 1), ...);
-            return result;
-        }();
+        constexpr std::array is_one{is_wait<Steps>...};
+        constexpr auto place = std::find(is_one.begin(), is_one.end(), true) - is_one.begin();
         return std::get<place>(steps).condition;
     }
     else
@@ -162,8 +121,8 @@ private:
 
     [[nodiscard]] bool do_hold(const state_type& state) const
     {
-        return std::apply([&](const auto&... each)
-                          { return (detail::does_hold(each, state) && ...); }, steps_);
+        return std::apply([&](const auto&... each) { return (does_hold(each, state) && ...); },
+                          steps_);
     }
 
     template <class Section>
@@ -171,15 +130,46 @@ private:
     {
         add<0>(*section);
         // The additions can fail, so they come first. After them, the steps can be moved from.
-        std::apply([&](auto&... each) { (detail::assign(each, *section), ...); }, steps_);
-        std::apply([&](const auto&... each) { (detail::notify(each, section), ...); }, steps_);
+        std::apply([&](auto&... each) { (assign(each, *section), ...); }, steps_);
+        std::apply([&](const auto&... each) { (notify(each, section), ...); }, steps_);
     }
+
+    // The functions for one step do nothing for a step of another kind.
 
     template <class Step, class Section>
     static void check(const Step& step, const Section& section)
     {
         if constexpr (requires { step.condition; })
             section.require_own(*step.condition);
+    }
+
+    template <class Step>
+    static bool does_hold(const Step& step, const state_type& state)
+    {
+        if constexpr (requires { typename Step::compare_type; })
+            return typename Step::compare_type()(state.*step.member, step.value);
+        else
+            return true;
+    }
+
+    template <class Step>
+    static void assign(Step& step, state_type& state)
+    {
+        // A requirement has a value, too.
+        if constexpr (requires { step.value; } && !requires { typename Step::compare_type; })
+            state.*step.member = std::move(step.value);
+    }
+
+    template <class Step, class Section>
+    static void notify(const Step& step, Section& section)
+    {
+        if constexpr (requires { step.all; })
+        {
+            if (step.all)
+                section.notify_all(*step.condition);
+            else
+                section.notify_one(*step.condition);
+        }
     }
 
     /// Performs the additions from a step on. If one fails, none is performed.
