@@ -25,6 +25,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <tuple>
 #include <turnstile/detail/executor_context.hpp>
 #include <turnstile/detail/executor_initiation.hpp>
 #include <turnstile/detail/rerouted_handler.hpp>
@@ -148,40 +149,22 @@ run_until_lost(Ownership& owned, Body& body)
         co_await asio::this_coro::reset_cancellation_state(asio::enable_total_cancellation());
         co_return co_await body(owned);
     };
-    auto check = [&]
-    {
-        if (owned.lost() == loss)
-            loss.clear();
-        if (lost || (owned && !owned.valid()))
-            boost::throw_exception(system_error(errc::lost));
-    };
     if (!owned.valid())
         boost::throw_exception(system_error(errc::lost));
     const auto executor = co_await asio::this_coro::executor;
-    auto running = asio::co_spawn(executor, cancellable,
-                                  asio::bind_cancellation_slot(stop.slot(), asio::deferred));
-    std::exception_ptr failure;
-    try
-    {
-        if constexpr (std::is_void_v<result_type>)
-        {
-            co_await std::move(running);
-            check();
-            co_return;
-        }
-        else
-        {
-            result_type result = co_await std::move(running);
-            check();
-            co_return result;
-        }
-    }
-    catch (...)
-    {
-        failure = std::current_exception();
-    }
-    check();
-    std::rethrow_exception(failure);
+    auto running =
+        asio::co_spawn(executor, cancellable,
+                       asio::bind_cancellation_slot(stop.slot(), asio::as_tuple(asio::deferred)));
+    // The exception of the body, and its result.
+    auto ended = co_await std::move(running);
+    if (owned.lost() == loss)
+        loss.clear();
+    if (lost || (owned && !owned.valid()))
+        boost::throw_exception(system_error(errc::lost));
+    if (std::get<0>(ended))
+        std::rethrow_exception(std::get<0>(ended));
+    if constexpr (!std::is_void_v<result_type>)
+        co_return std::get<1>(std::move(ended));
 }
 
 /// Runs a body that returns an awaitable, unless there is an error already or the section was cancelled
