@@ -118,7 +118,8 @@ public:
 
     [[nodiscard]] condition_reference<State> keep_condition() const noexcept
     {
-        return condition_reference<State>(*state_, *core_);
+        state_->retain(*core_);
+        return condition_reference<State>(core_, condition_releaser<State>{state_});
     }
 
 private:

@@ -36,36 +36,17 @@ struct condition_core
     bool closed = false;
 };
 
+template <class State>
+struct condition_releaser
+{
+    State* state;
+
+    void operator()(condition_core* core) const noexcept { state->release_condition(*core); }
+};
+
 /// Keeps a condition and the state of its mutex alive during a composed operation.
 template <class State>
-class condition_reference
-{
-public:
-    condition_reference(State& state, condition_core& core) noexcept
-        : state_(&state)
-        , core_(&core)
-    {
-        state.retain(core);
-    }
-
-    condition_reference(condition_reference&& other) noexcept
-        : state_(std::exchange(other.state_, nullptr))
-        , core_(other.core_)
-    {
-    }
-
-    condition_reference& operator=(condition_reference&&) = delete;
-
-    ~condition_reference()
-    {
-        if (state_ != nullptr)
-            state_->release_condition(*core_);
-    }
-
-private:
-    State* state_;
-    condition_core* core_;
-};
+using condition_reference = std::unique_ptr<condition_core, condition_releaser<State>>;
 
 /**
  * @brief State of a mutex and of its conditions.
