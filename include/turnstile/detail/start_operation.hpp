@@ -43,54 +43,32 @@ template <class Token>
 inline constexpr bool is_awaited =
     std::is_same_v<Token, boost::asio::deferred_t> || !std::is_void_v<awaitable_executor_t<Token>>;
 
-/// How the adapter of an awaited token reports errors.
-template <class Token>
-struct reporting_token
-{
-    static constexpr bool is_known = false;
-};
-
 #if TURNSTILE_HAS_AWAIT_FAST_PATH
 
+/// The report and the inner token of an adapter of an awaited token.
 template <class Inner>
-struct reporting_token<boost::asio::as_tuple_t<Inner>>
+    requires is_awaited<Inner>
+auto reported(const boost::asio::as_tuple_t<Inner>& token) noexcept
 {
-    using token_type = boost::asio::as_tuple_t<Inner>;
-    static constexpr bool is_known = is_awaited<Inner>;
+    return std::pair(tuple_report(), token.token_);
+}
 
-    static tuple_report report(const token_type& /*token*/) noexcept { return {}; }
-    static const Inner& inner(const token_type& token) noexcept { return token.token_; }
-};
-
-template <>
-struct reporting_token<boost::asio::partial_as_tuple>
+inline auto reported(const boost::asio::partial_as_tuple& /*token*/) noexcept
 {
-    using token_type = boost::asio::partial_as_tuple;
-    static constexpr bool is_known = true;
-
-    static tuple_report report(const token_type& /*token*/) noexcept { return {}; }
-    static boost::asio::deferred_t inner(const token_type& /*token*/) noexcept { return {}; }
-};
+    return std::pair(tuple_report(), boost::asio::deferred_t());
+}
 
 template <class Inner>
-struct reporting_token<boost::asio::redirect_error_t<Inner>>
+    requires is_awaited<Inner>
+auto reported(const boost::asio::redirect_error_t<Inner>& token) noexcept
 {
-    using token_type = boost::asio::redirect_error_t<Inner>;
-    static constexpr bool is_known = is_awaited<Inner>;
+    return std::pair(redirecting_report{&token.ec_}, token.token_);
+}
 
-    static redirecting_report report(const token_type& token) noexcept { return {&token.ec_}; }
-    static const Inner& inner(const token_type& token) noexcept { return token.token_; }
-};
-
-template <>
-struct reporting_token<boost::asio::partial_redirect_error>
+inline auto reported(const boost::asio::partial_redirect_error& token) noexcept
 {
-    using token_type = boost::asio::partial_redirect_error;
-    static constexpr bool is_known = true;
-
-    static redirecting_report report(const token_type& token) noexcept { return {&token.ec_}; }
-    static boost::asio::deferred_t inner(const token_type& /*token*/) noexcept { return {}; }
-};
+    return std::pair(redirecting_report{&token.ec_}, boost::asio::deferred_t());
+}
 
 template <class Executor, class Operation>
 boost::asio::awaitable<typename Operation::awaited_type, Executor> await_operation(
@@ -111,15 +89,16 @@ template <class Operation, class CompletionToken>
 auto start_operation(Operation operation, CompletionToken&& token)
 {
     using token_type = std::decay_t<CompletionToken>;
-    using adapter [[maybe_unused]] = reporting_token<token_type>;
     if constexpr (std::is_same_v<token_type, boost::asio::deferred_t>)
         return operation;
 #if TURNSTILE_HAS_AWAIT_FAST_PATH
     else if constexpr (is_awaited<token_type>)
         return await_operation<awaitable_executor_t<token_type>>(std::move(operation));
-    else if constexpr (adapter::is_known && has_reports<Operation>)
-        return detail::start_operation(operation.reporting(adapter::report(token)),
-                                       adapter::inner(token));
+    else if constexpr (has_reports<Operation> && requires { detail::reported(token); })
+    {
+        const auto [report, inner] = detail::reported(token);
+        return detail::start_operation(operation.reporting(report), inner);
+    }
 #endif
     else
         return std::move(operation)(std::forward<CompletionToken>(token));
