@@ -176,8 +176,6 @@ public:
     }
 
 private:
-    friend struct detail::state_access;
-
     static std::uint64_t checked(std::ptrdiff_t count)
     {
         if (count < 1)

@@ -207,8 +207,6 @@ public:
     }
 
 private:
-    friend struct detail::state_access;
-
     std::unique_ptr<state_type, detail::orphan_deleter> state_;
 };
 

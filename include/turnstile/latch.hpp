@@ -244,8 +244,6 @@ public:
     }
 
 private:
-    friend struct detail::state_access;
-
     static std::uint64_t checked(std::ptrdiff_t count)
     {
         if (count < 0 || count > max_count)

@@ -431,8 +431,6 @@ public:
     [[nodiscard]] lock_snapshot snapshot() const { return state_->take_snapshot(); }
 
 private:
-    friend struct detail::state_access;
-
     template <class Guard>
     static constexpr lock_mode mode_of =
         std::same_as<Guard, guard_type>          ? lock_mode::exclusive
