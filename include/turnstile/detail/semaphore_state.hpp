@@ -291,11 +291,6 @@ private:
         return w.value;
     }
 
-    [[nodiscard]] std::uint64_t contended_number(const waiter& w) const noexcept override
-    {
-        return w.value;
-    }
-
     std::atomic<std::uint32_t> capacity_;
     std::uint64_t debt_ = 0;
     bool closed_ = false;

@@ -5,6 +5,7 @@
 #ifndef TURNSTILE_DETAIL_WAIT_QUEUE_HPP
 #define TURNSTILE_DETAIL_WAIT_QUEUE_HPP
 
+#include <algorithm>
 #include <boost/asio/execution_context.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/assert.hpp>
@@ -141,7 +142,7 @@ public:
                 parked_.push_front(w);
             }
             if (log.is_on() && !ended)
-                log.contended(contended_number(w), w.location());
+                log.contended(units_of(w), w.location());
         }
         unlock_queue(word);
         return ended;
@@ -276,8 +277,8 @@ protected:
     {
     }
 
-    /// The number of units that a parked waiter requests.
-    [[nodiscard]] virtual std::uint64_t units_of(const waiter& /*w*/) const noexcept { return 1; }
+    /// The number of units that a waiter requests; 0 if the lock is not counted in units.
+    [[nodiscard]] virtual std::uint64_t units_of(const waiter& /*w*/) const noexcept { return 0; }
 
     /// The mode that a parked waiter requests.
     [[nodiscard]] virtual lock_mode mode_of(const waiter& /*w*/) const noexcept
@@ -325,12 +326,6 @@ protected:
     virtual void log_grant(watch_log& /*log*/, std::uint64_t /*value*/, std::int64_t /*waited*/,
                            const std::source_location& /*location*/) noexcept
     {
-    }
-
-    /// The number of a lock_event that reports a wait.
-    [[nodiscard]] virtual std::uint64_t contended_number(const waiter& /*w*/) const noexcept
-    {
-        return 0;
     }
 
     /// The number of guards, permits and undelivered grants that refer to this state.
@@ -476,8 +471,8 @@ private:
             const std::int64_t now = watch_ != nullptr ? watch_log::now() : 0;
             describe(word, now, snapshot);
             for (const waiter* w = parked_.front(); w != nullptr; w = w->next)
-                snapshot.waiters.push_back(
-                    {units_of(*w), age(w->since, now), w->location(), mode_of(*w)});
+                snapshot.waiters.push_back({std::max<std::uint64_t>(1, units_of(*w)),
+                                            age(w->since, now), w->location(), mode_of(*w)});
         }
         unlock_queue(word);
         if (!fits)
