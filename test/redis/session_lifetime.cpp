@@ -573,23 +573,33 @@ BOOST_AUTO_TEST_CASE(a_thread_local_object_may_start_an_operation_when_its_threa
 {
     asio::io_context former;
     asio::io_context latter;
-    const auto life = context_life::of(former.get_executor());
-    const auto users = life.use_count();
+    const context_life* found = nullptr;
     std::thread(
         [&]
         {
             struct starter
             {
                 asio::io_context* context;
-                ~starter() { context_life::of(context->get_executor()); }
+                const context_life** to;
+                ~starter() { *to = context_life::of(context->get_executor()); }
             };
             // Destroyed after all that the library keeps for the thread.
-            thread_local const starter late{&latter};
+            thread_local const starter late{&latter, &found};
             static_cast<void>(late);
             context_life::of(former.get_executor());
         })
         .join();
-    BOOST_TEST(life.use_count() == users);
+    BOOST_TEST(found == context_life::of(latter.get_executor()));
+}
+
+BOOST_AUTO_TEST_CASE(a_context_at_the_address_of_a_former_one_has_its_own_life)
+{
+    std::optional<asio::io_context> context(std::in_place);
+    const context_life* const former = context_life::of(context->get_executor());
+    BOOST_TEST(former->is_empty());
+    context.emplace();
+    context_life* const life = context_life::of(context->get_executor());
+    BOOST_TEST(life == &asio::use_service<context_life>(*context));
 }
 
 // For instance, the owned object is a guard whose losses are reported on an executor of the same context.
@@ -761,8 +771,8 @@ BOOST_AUTO_TEST_CASE(an_operation_that_fails_for_lack_of_memory_leaves_nothing_i
     BOOST_CHECK_THROW(s.async_ping(asio::bind_executor(failing_executor(context),
                                                        [](const turnstile::error_code&) {})),
                       std::bad_alloc);
-    const auto life = context_life::of(context.get_executor());
-    BOOST_TEST(life->residents.empty());
+    const auto* const life = context_life::of(context.get_executor());
+    BOOST_TEST(life->is_empty());
 }
 
 // An object of the user may own the session, and the session's thread may drop the last reference to that object.

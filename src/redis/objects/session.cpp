@@ -45,24 +45,24 @@ session_core::session_core(const boost::asio::any_io_executor& fallback,
                            const boost::asio::any_io_executor& executor, config given)
     : settings(std::move(given))
     , fallback_(fallback)
-    , life_(context_life::of(executor))
     , posts_(make_strand(executor))
     , engine_(std::make_shared<session_engine>(posts_, settings))
 {
+    context_life* const life = context_life::of(executor);
     // asio::post() would do this for each function.
     posts_ = boost::asio::require(posts_, boost::asio::execution::blocking.never);
-    const std::lock_guard lock(life_->mutex);
+    const std::lock_guard lock(common_mutex());
     post([](session_engine& engine) { engine.start(); });
     // Last, because the destructor does not run if the constructor fails.
-    life_->move_in(*this);
+    life->move_in(*this);
 }
 
 session_core::~session_core()
 {
     // Destroyed after the lock, which the end of an engine may need.
     std::shared_ptr<void> rest;
-    const std::lock_guard lock(life_->mutex);
-    life_->move_out(*this);
+    const std::lock_guard lock(common_mutex());
+    unlink();
     rest = evict();
 }
 
@@ -70,7 +70,7 @@ void session_core::stop()
 {
     post([](session_engine& engine) { engine.stop(); });
     std::shared_ptr<void> rest;
-    const std::lock_guard lock(life_->mutex);
+    const std::lock_guard lock(common_mutex());
     rest = evict();
 }
 
@@ -79,7 +79,7 @@ session_metrics session_core::metrics() const
     // The parent's thread may have held the mutex of the metrics during the fork.
     if (is_forked())
         return {};
-    const std::lock_guard lock(life_->mutex);
+    const std::lock_guard lock(common_mutex());
     auto result = engine_ ? engine_->metrics() : session_metrics();
     result.grant_delivery = deliveries.copy();
     return result;

@@ -47,19 +47,17 @@ public:
     using handler_type = boost::asio::any_completion_handler<void(Args...)>;
 
     explicit completion(erased_handler<void(Args...)> handler)
-        : life_(context_life::of(handler.executor()))
     {
-        std::unique_lock<std::recursive_mutex> lock;
-        if (life_)
-            lock = std::unique_lock(life_->mutex);
+        context_life* const life = context_life::of(handler.executor());
+        const std::lock_guard lock(common_mutex());
         namespace execution = boost::asio::execution;
         pending_.emplace(
             boost::asio::prefer(boost::asio::require(handler.executor(), execution::blocking.never),
                                 execution::outstanding_work.tracked),
             home_of(handler), std::move(handler.target()));
         // Last, because the destructor does not run if the constructor fails.
-        if (life_)
-            life_->move_in(*this);
+        if (life != nullptr)
+            life->move_in(*this);
     }
 
     completion(const completion&) = delete;
@@ -68,12 +66,8 @@ public:
     ~completion()
     {
         std::shared_ptr<void> rest;
-        std::unique_lock<std::recursive_mutex> lock;
-        if (life_)
-        {
-            lock = std::unique_lock(life_->mutex);
-            life_->move_out(*this);
-        }
+        const std::lock_guard lock(common_mutex());
+        unlink();
         if (pending_ && has_started_)
             abort(std::type_identity<std::tuple<Args...>>());
         rest = evict();
@@ -97,9 +91,7 @@ public:
     /// Posts the handler. Returns false if it was posted before, or if its context has ended.
     bool complete(Args... args)
     {
-        std::unique_lock<std::recursive_mutex> lock;
-        if (life_)
-            lock = std::unique_lock(life_->mutex);
+        const std::lock_guard lock(common_mutex());
         if (!pending_)
             return false;
         auto executor = std::move(pending_->executor);
@@ -187,7 +179,6 @@ private:
         return result;
     }
 
-    std::shared_ptr<context_life> life_;
     std::optional<pending> pending_;
     bool has_started_ = false;
 };

@@ -4,7 +4,9 @@
 
 #include "redis/session/context_life.hpp"
 
+#include <atomic>
 #include <boost/asio/query.hpp>
+#include <cstdint>
 #include <new>
 #include <pthread.h>
 #include <vector>
@@ -26,71 +28,48 @@ std::recursive_mutex& common_mutex()
 
 namespace {
 
-/// The context that the present thread used last. The destructor of an object may use a context when the
-/// thread-local objects of its thread have been destroyed already.
+/// The number of lives that have been destroyed.
+constinit std::atomic<std::uint64_t> ended_lives = 0;
+
+/// The context that a thread used last. Without a destructor, because the destructor of a thread-local object may start
+/// an operation.
 struct latest_context
 {
-    boost::asio::execution_context* context = nullptr;
-    std::shared_ptr<context_life> life;
-
-    ~latest_context() { is_gone = true; }
-
-    inline static thread_local bool is_gone = false;
-};
-
-class life_service final : public boost::asio::execution_context::service
-{
-public:
-    using key_type = life_service;
-
-    // Asio uses this member as the key of the service.
-    inline static boost::asio::execution_context::id id;
-
-    explicit life_service(boost::asio::execution_context& context)
-        : service(context)
-    {
-    }
-
-    [[nodiscard]] const std::shared_ptr<context_life>& life() const noexcept { return life_; }
-
-private:
-    void shutdown() override
-    {
-        std::vector<std::shared_ptr<void>> evicted;
-        const std::lock_guard lock(life_->mutex);
-        life_->alive = false;
-        for (context_resident& resident : life_->residents)
-            evicted.push_back(resident.evict());
-        life_->residents.clear();
-    }
-
-    std::shared_ptr<context_life> life_ = std::make_shared<context_life>();
+    const boost::asio::execution_context* context = nullptr;
+    context_life* life = nullptr;
+    /// Another context may have the address of one that has been destroyed since.
+    std::uint64_t ended = 0;
 };
 
 }  // namespace
 
-context_life::context_life()
-    : mutex(common_mutex())
+context_life::~context_life()
 {
+    ++ended_lives;
 }
 
-std::shared_ptr<context_life> context_life::of(const boost::asio::any_io_executor& executor)
+context_life* context_life::of(const boost::asio::any_io_executor& executor)
 {
     if (!executor)
         return nullptr;
     boost::asio::execution_context& context =
         boost::asio::query(executor, boost::asio::execution::context);
-    // Finding a service locks a mutex and searches a list, and most handlers of a thread belong to one
-    // context. While the context lives, no other context has its address.
-    if (latest_context::is_gone)
-        return boost::asio::use_service<life_service>(context).life();
-    thread_local latest_context latest;
-    if (latest.context != &context || !latest.life->alive)
-    {
-        latest.life = boost::asio::use_service<life_service>(context).life();
-        latest.context = &context;
-    }
+    // Finding a service locks a mutex and searches a list, and most handlers of a thread belong to one context.
+    static constinit thread_local latest_context latest;
+    const std::uint64_t ended = ended_lives.load(std::memory_order_relaxed);
+    if (latest.context != &context || latest.ended != ended)
+        latest = {&context, &boost::asio::use_service<context_life>(context), ended};
     return latest.life;
+}
+
+void context_life::shutdown()
+{
+    std::vector<std::shared_ptr<void>> evicted;
+    const std::lock_guard lock(common_mutex());
+    alive_ = false;
+    for (context_resident& resident : residents_)
+        evicted.push_back(resident.evict());
+    residents_.clear();
 }
 
 }  // namespace turnstile::redis::detail

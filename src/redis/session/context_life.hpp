@@ -5,7 +5,6 @@
 #ifndef TURNSTILE_SRC_REDIS_SESSION_CONTEXT_LIFE_HPP
 #define TURNSTILE_SRC_REDIS_SESSION_CONTEXT_LIFE_HPP
 
-#include <atomic>
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/execution_context.hpp>
 #include <boost/intrusive/list.hpp>
@@ -15,18 +14,21 @@
 
 namespace turnstile::redis::detail {
 
-/// The mutex of all data that several threads share. A fork locks it: otherwise, if another thread has locked it, it
-/// would stay locked in the child, which has no such thread.
+/// The mutex of all data that several threads share, also locked while a context must not end. A fork locks it:
+/// otherwise, if another thread has locked it, it would stay locked in the child, which has no such thread.
+/// Executors are destroyed under the lock, and one may own its context, or guards that keep other executors. So the
+/// mutex is recursive, and there is one for all contexts: two threads cannot lock two of them in different orders.
 std::recursive_mutex& common_mutex();
 
-/// An object that must not outlive a context.
-class context_resident : public boost::intrusive::list_base_hook<>
+/// An object that must not outlive a context. Its destructor unlinks it with the common mutex locked.
+class context_resident : public boost::intrusive::list_base_hook<
+                             boost::intrusive::link_mode<boost::intrusive::auto_unlink>>
 {
 public:
     context_resident(const context_resident&) = delete;
     context_resident& operator=(const context_resident&) = delete;
 
-    /// Called when the context shuts down, with the life locked. The caller destroys the result after unlocking.
+    /// Called when the context shuts down, with the mutex locked. The caller destroys the result after unlocking.
     virtual std::shared_ptr<void> evict() noexcept = 0;
 
 protected:
@@ -35,32 +37,43 @@ protected:
 };
 
 /**
- * Shows whether a context still exists. An executor must not be used after the end of its context, but guards,
- * sessions and handlers of other contexts may outlive that. So they check here before they use the executor.
+ * The objects that must not outlive a context, a service of it. An executor must not be used after the end of its
+ * context, but guards, sessions and handlers of other contexts may outlive that. So they are its residents.
  */
-class context_life
+class context_life final : public boost::asio::execution_context::service
 {
 public:
-    /// The life of an executor's context; null if there is no executor.
-    static std::shared_ptr<context_life> of(const boost::asio::any_io_executor& executor);
+    using key_type = context_life;
 
-    /// Both require the lock. An evicted resident is no longer linked, so move_out() has no effect.
-    void move_in(context_resident& who) { residents.push_back(who); }
-    void move_out(context_resident& who)
+    // Asio uses this member as the key of the service.
+    inline static boost::asio::execution_context::id id;
+
+    explicit context_life(boost::asio::execution_context& context)
+        : service(context)
     {
-        if (who.is_linked())
-            residents.erase(residents.iterator_to(who));
+    }
+    ~context_life() override;
+
+    /// The life of an executor's context, which it belongs to; null if there is no executor.
+    static context_life* of(const boost::asio::any_io_executor& executor);
+
+    /// Adds a resident. Returns false if the context has shut down. Requires the lock.
+    bool move_in(context_resident& who)
+    {
+        if (alive_)
+            residents_.push_back(who);
+        return alive_;
     }
 
-    context_life();
+    /// Whether there are no residents. Requires the lock.
+    [[nodiscard]] bool is_empty() const noexcept { return residents_.empty(); }
 
-    /// Locked while the context must not end, and while the process forks. Executors are destroyed under the lock, and
-    /// one may own its context, or guards that keep other executors. So the mutex is recursive, and all lives have the
-    /// same one: two threads cannot lock two of them in different orders.
-    std::recursive_mutex& mutex;
-    /// Changes only under the lock.
-    std::atomic<bool> alive = true;
-    boost::intrusive::list<context_resident, boost::intrusive::constant_time_size<false>> residents;
+private:
+    void shutdown() override;
+
+    bool alive_ = true;
+    boost::intrusive::list<context_resident, boost::intrusive::constant_time_size<false>>
+        residents_;
 };
 
 /**
@@ -72,15 +85,11 @@ class revocable_executor final : public context_resident
 {
 public:
     explicit revocable_executor(const boost::asio::any_io_executor& executor)
-        : life_(context_life::of(executor))
-        , executor_(executor)
+        : executor_(executor)
     {
-        if (!life_)
-            return;
-        const std::lock_guard lock(life_->mutex);
-        if (life_->alive)
-            life_->move_in(*this);
-        else
+        context_life* const life = context_life::of(executor);
+        const std::lock_guard lock(common_mutex());
+        if (life != nullptr && !life->move_in(*this))
             executor_ = nullptr;
     }
 
@@ -89,10 +98,8 @@ public:
 
     ~revocable_executor()
     {
-        if (!life_)
-            return;
-        const std::lock_guard lock(life_->mutex);
-        life_->move_out(*this);
+        const std::lock_guard lock(common_mutex());
+        unlink();
         executor_ = nullptr;
     }
 
@@ -100,9 +107,7 @@ public:
     template <class Function>
     bool use(Function&& function)
     {
-        std::unique_lock<std::recursive_mutex> lock;
-        if (life_)
-            lock = std::unique_lock(life_->mutex);
+        const std::lock_guard lock(common_mutex());
         if (!executor_)
             return false;
         function(executor_);
@@ -115,7 +120,6 @@ private:
         return std::make_shared<boost::asio::any_io_executor>(std::exchange(executor_, nullptr));
     }
 
-    std::shared_ptr<context_life> life_;
     boost::asio::any_io_executor executor_;
 };
 

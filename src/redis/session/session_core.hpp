@@ -43,7 +43,7 @@ public:
     {
         if (fork_.is_forked())
             return false;
-        const std::lock_guard lock(life_->mutex);
+        const std::lock_guard lock(common_mutex());
         if (!engine_)
             return false;
         posts_.execute([engine = engine_, function = std::move(function)]() mutable
@@ -82,7 +82,6 @@ private:
 
     fork_guard fork_;
     revocable_executor fallback_;
-    std::shared_ptr<context_life> life_;
     /// The strand of the engine. It never calls a function within execute().
     boost::asio::any_io_executor posts_;
     std::shared_ptr<session_engine> engine_;
