@@ -9,10 +9,12 @@
 #include <chrono>
 #include <cstdint>
 #include <fmt/format.h>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <turnstile/redis/error.hpp>
 #include <utility>
+#include <variant>
 
 // A URL has four parts. Each is cut off before it is decoded, so that an encoded delimiter delimits nothing:
 //
@@ -84,15 +86,20 @@ bool read_number(std::string_view text, Number& number)
     return error == std::errc{} && stop == end && !text.empty();
 }
 
-int read_database(const std::string& text)
+// The functions that read the value of an option. Their errors quote it.
+
+void read(std::string_view /*option*/, const std::string& text, std::string& to)
 {
-    int number = 0;
-    if (!read_number(text, number) || number < 0)
-        refuse(fmt::format("db={}: must be a number, at least 0", text));
-    return number;
+    to = text;
 }
 
-milliseconds read_duration(std::string_view option, const std::string& text)
+void read(std::string_view option, const std::string& text, int& to)
+{
+    if (!read_number(text, to) || to < 0)
+        refuse(fmt::format("{}={}: must be a number, at least 0", option, text));
+}
+
+void read(std::string_view option, const std::string& text, milliseconds& to)
 {
     static constexpr std::pair<std::string_view, milliseconds> units[] = {
         {"ms", milliseconds{1}},
@@ -106,96 +113,65 @@ milliseconds read_duration(std::string_view option, const std::string& text)
     if (error == std::errc{})
         for (const auto& [name, unit] : units)
             if (std::string_view(stop, end) == name)
-                return number * unit;
+            {
+                to = number * unit;
+                return;
+            }
     refuse(fmt::format("{}={}: must be a whole number with its unit, like 500ms, 15s, 2min or 1h",
                        option, text));
 }
 
-bool read_bool(std::string_view option, const std::string& text)
+void read(std::string_view option, const std::string& text, std::optional<milliseconds>& to)
+{
+    read(option, text, to.emplace());
+}
+
+void read(std::string_view option, const std::string& text, bool& to)
 {
     if (text != "yes" && text != "no")
         refuse(fmt::format("{}={}: must be yes or no", option, text));
-    return text == "yes";
+    to = text == "yes";
 }
 
-double read_fraction(std::string_view option, const std::string& text)
+void read(std::string_view option, const std::string& text, double& to)
 {
-    double number = 0;
-    if (!read_number(text, number))
+    if (!read_number(text, to))
         refuse(fmt::format("{}={}: must be a number like 0.33", option, text));
-    return number;
 }
 
 /// An option and its member of the configuration.
-template <class T>
 struct option
 {
     std::string_view name;
-    T config::* member;
+    std::variant<std::string config::*, int config::*, bool config::*, double config::*,
+                 milliseconds config::*, std::optional<milliseconds> config::*>
+        member;
 };
 
-constexpr option<std::string> texts[] = {
+constexpr option options[] = {
     {"prefix", &config::prefix},
     {"client_name", &config::client_name},
+    {"db", &config::database},
     {"user", &config::username},
     {"password", &config::password},
+    {"sentinel_user", &config::sentinel_username},
+    {"sentinel_password", &config::sentinel_password},
     {"ca_file", &config::tls_ca_file},
     {"cert_file", &config::tls_cert_file},
     {"key_file", &config::tls_key_file},
     {"tls_name", &config::tls_name},
-    {"sentinel_user", &config::sentinel_username},
-    {"sentinel_password", &config::sentinel_password},
-};
-
-constexpr option<milliseconds> durations[] = {
+    {"verify", &config::tls_verify},
     {"lease", &config::lease},
+    {"claim_lease", &config::claim_lease},
     {"idle_time", &config::idle_time},
     {"loss_margin", &config::loss_margin},
+    {"renew_fraction", &config::renew_fraction},
+    {"clock_drift", &config::clock_drift},
     {"grace", &config::grace},
+    {"health_check", &config::health_check},
     {"connect_timeout", &config::connect_timeout},
     {"max_backoff", &config::max_backoff},
 };
-
-/// The durations that depend on the lease if they are not set.
-constexpr option<std::optional<milliseconds>> derived_durations[] = {
-    {"claim_lease", &config::claim_lease},
-    {"health_check", &config::health_check},
-};
-
-/// Sets an option. Returns false if it is unknown. An unknown name may be a secret, so no error quotes it.
-bool set_option(const std::string& name, std::string_view encoded, config& to)
-{
-    const auto value = [&] { return decode(name, encoded); };
-    for (const auto& each : texts)
-        if (each.name == name)
-        {
-            to.*each.member = value();
-            return true;
-        }
-    for (const auto& each : durations)
-        if (each.name == name)
-        {
-            to.*each.member = read_duration(name, value());
-            return true;
-        }
-    for (const auto& each : derived_durations)
-        if (each.name == name)
-        {
-            to.*each.member = read_duration(name, value());
-            return true;
-        }
-    if (name == "db")
-        to.database = read_database(value());
-    else if (name == "verify")
-        to.tls_verify = read_bool(name, value());
-    else if (name == "renew_fraction")
-        to.renew_fraction = read_fraction(name, value());
-    else if (name == "clock_drift")
-        to.clock_drift = read_fraction(name, value());
-    else
-        return false;
-    return true;
-}
 
 /// Sets an option of the form name=value. Returns its name.
 std::string parse_option(std::string_view text, config& to)
@@ -204,12 +180,14 @@ std::string parse_option(std::string_view text, config& to)
     std::string name = decode("option", take_until(text, '='));
     if (!has_value || name.empty())
         refuse("an option must be name=value");
-    if (!set_option(name, text, to))
+    const auto* const found = std::ranges::find(options, name, &option::name);
+    if (found == std::end(options))
     {
         // Other characters than those of names may be a part of a password.
         const bool is_name = name.find_first_not_of("abcdefghijklmnopqrstuvwxyz_") == name.npos;
         refuse("unknown option" + (is_name ? " '" + name + "'" : std::string()));
     }
+    std::visit([&](auto member) { read(name, decode(name, text), to.*member); }, found->member);
     return name;
 }
 
@@ -289,7 +267,7 @@ void parse_path(std::string_view path, config& to)
     if (path.ends_with('/'))
         path.remove_suffix(1);
     if (!path.empty())
-        to.database = read_database(decode("db", path));
+        read("db", decode("db", path), to.database);
 }
 
 void parse_sentinels(std::string_view hosts, config& to)
