@@ -99,10 +99,14 @@ const std::map<std::string, std::string>& grant::state() const noexcept
 
 void grant::record_delivery() const noexcept
 {
-    if (held_)
-        held_->ends_well = true;
-    if (held_ && held_->received_at != local_time())
-        held_->lock->core->deliveries.add(boot_time() - held_->received_at);
+    if (!held_)
+        return;
+    held_->ends_well = true;
+    if (held_->received_at == local_time())
+        return;
+    const local_time delay = boot_time() - held_->received_at;
+    const std::lock_guard lock(common_mutex());
+    held_->lock->core->deliveries.add(delay);
 }
 
 void grant::unlock() noexcept

@@ -81,7 +81,7 @@ session_metrics session_core::metrics() const
         return {};
     const std::lock_guard lock(common_mutex());
     auto result = engine_ ? engine_->metrics() : session_metrics();
-    result.grant_delivery = deliveries.copy();
+    result.grant_delivery = deliveries;
     return result;
 }
 

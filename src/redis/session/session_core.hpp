@@ -11,13 +11,13 @@
 #include <turnstile/error.hpp>
 #include <turnstile/redis/detail/erased_handler.hpp>
 #include <turnstile/redis/error.hpp>
+#include <turnstile/redis/metrics.hpp>
 #include <turnstile/redis/session.hpp>
 #include <utility>
 
 #include "redis/session/completion.hpp"
 #include "redis/session/context_life.hpp"
 #include "redis/session/session_engine.hpp"
-#include "redis/session/shared_histogram.hpp"
 #include "redis/transport/fork_guard.hpp"
 
 namespace turnstile::redis::detail {
@@ -74,8 +74,8 @@ public:
 
     const config settings;
 
-    /// The delays from the message of a grant to its handler, from all threads.
-    shared_histogram deliveries;
+    /// The delays from the message of a grant to its handler. Guarded by the common mutex.
+    latency_histogram deliveries;
 
 private:
     std::shared_ptr<void> evict() noexcept override;
