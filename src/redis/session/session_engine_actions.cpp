@@ -4,7 +4,6 @@
 
 #include "redis/session/session_engine.hpp"
 
-#include <algorithm>
 #include <array>
 #include <boost/asio/error.hpp>
 #include <chrono>
@@ -29,28 +28,16 @@ namespace turnstile::redis::detail {
 
 namespace {
 
-using script_table = std::array<std::array<const script*, number_of_operations>, 2>;
-
-/// The script of each operation for each kind of object, if there is one.
-script_table make_script_table()
-{
-    script_table result{};
-    for (const object_kind kind : {object_kind::lock, object_kind::pool})
-        for (std::size_t i = 0; i < number_of_operations; ++i)
-        {
-            const auto found = std::ranges::find(
-                scripts(), name_of(static_cast<operation>(i), kind), &script::name);
-            if (found != scripts().end())
-                result[static_cast<std::size_t>(kind)][i] = &*found;
-        }
-    return result;
-}
-
 const script& script_of(const command& what)
 {
-    static const script_table table = make_script_table();
-    // A test ensures that the file exists.
-    return *table[static_cast<std::size_t>(what.kind)][static_cast<std::size_t>(what.op)];
+    using by_operation = std::array<const script*, number_of_operations>;
+    // A search compares many names, so each thread remembers the scripts that it has used.
+    static constinit thread_local std::array<by_operation, 2> known{};
+    const script*& found =
+        known[static_cast<std::size_t>(what.kind)][static_cast<std::size_t>(what.op)];
+    if (found == nullptr)
+        found = &script_named(name_of(what.op, what.kind));
+    return *found;
 }
 
 }  // namespace
