@@ -78,7 +78,6 @@ private:
     void warn(const std::string& text);
 
     const config* settings_;
-    std::string probe_;
     std::string key_;
     link* link_ = nullptr;
     std::function<void()> progress_;
