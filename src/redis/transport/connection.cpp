@@ -83,7 +83,13 @@ public:
     void eval(const script& which, const request_word& keys, const request_word& args,
               reply_handler handler)
     {
-        words_.assign({keys, args});
+        words_.clear();
+        for (const request_word& each : {keys, args})
+        {
+            words_.push_back(each);
+            // Boost.Redis counts the words.
+            words_.resize(words_.size() + each.encoded - 1, request_word{{}, 1});
+        }
         eval(which, keys.encoded, std::move(handler));
     }
 

@@ -13,7 +13,6 @@
 #include <string>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 #include "redis/transport/reply.hpp"
 #include "redis/transport/request_word.hpp"
@@ -25,25 +24,15 @@ namespace turnstile::redis::detail {
 class execution
 {
 public:
-    /// Composes the request. If its connection breaks, it fails; it is not sent over another one.
+    /// Composes the request.
     void prepare(std::string_view command, std::span<const request_word> arguments,
                  reply_handler then)
     {
         request.clear();
-        request.get_config().cancel_if_unresponded = true;
-        request.get_config().cancel_on_connection_lost = true;
-        words_.clear();
-        for (const request_word& each : arguments)
-        {
-            words_.push_back(each);
-            // Boost.Redis counts the words.
-            if (each.encoded > 1)
-                words_.insert(words_.end(), each.encoded - 1, request_word{{}, 1});
-        }
-        if (words_.empty())
+        if (arguments.empty())
             request.push(command);
         else
-            request.push_range(command, words_.begin(), words_.end());
+            request.push_range(command, arguments.begin(), arguments.end());
         handler = std::move(then);
     }
 
@@ -103,8 +92,6 @@ private:
     }
 
     reply result_;
-    // Kept for its memory.
-    std::vector<request_word> words_;
 };
 
 }  // namespace turnstile::redis::detail
