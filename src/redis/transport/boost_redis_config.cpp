@@ -14,8 +14,8 @@
 #include <turnstile/redis/error.hpp>
 #include <utility>
 
+#include "redis/transport/diagnosis.hpp"
 #include "redis/transport/identity.hpp"
-#include "redis/transport/redact.hpp"
 
 namespace turnstile::redis::detail {
 

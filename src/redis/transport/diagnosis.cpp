@@ -9,8 +9,6 @@
 #include <charconv>
 #include <fmt/format.h>
 
-#include "redis/transport/redact.hpp"
-
 namespace turnstile::redis::detail {
 
 namespace {
@@ -80,6 +78,11 @@ bool is_unsupported(std::string_view error)
 }
 
 }  // namespace
+
+std::string redact(std::string_view text)
+{
+    return std::string(text.substr(0, text.find(", with args beginning with")));
+}
 
 bool is_missing_right(std::string_view error)
 {

@@ -12,6 +12,10 @@
 
 namespace turnstile::redis::detail {
 
+/// Removes the arguments of a command from a text. A server's answer to an unknown command contains their beginning, and
+/// those of HELLO include the password.
+[[nodiscard]] std::string redact(std::string_view text);
+
 /// The reason for a refusal of the server, and the remedy.
 struct diagnosis
 {
