@@ -68,7 +68,7 @@ public:
                 ++errors;
         };
         context = std::make_unique<boost::asio::io_context>();
-        it = std::make_unique<redis::detail::connection>(
+        it = redis::detail::connection::make(
             boost::asio::make_strand(*context), settings,
             [prefix = settings.prefix](std::uint64_t number) { return channel(number, prefix); },
             seen);
@@ -143,7 +143,7 @@ public:
     int errors = 0;
     witness seen;
     std::unique_ptr<boost::asio::io_context> context;
-    std::unique_ptr<redis::detail::connection> it;
+    std::shared_ptr<redis::detail::connection> it;
 };
 
 }  // namespace turnstile::test

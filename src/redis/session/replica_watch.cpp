@@ -33,11 +33,11 @@ replica_watch::replica_watch(const boost::asio::any_io_executor& strand, const c
     : observer_(&who)
     , channel_of_([prefix = wake_prefix(settings.prefix, settings.database), nonce](
                       std::uint64_t incarnation) { return prefix + wake_name(nonce, incarnation); })
-    , connection_(strand, for_acknowledgements(settings), channel_of_, *this)
+    , connection_(connection::make(strand, for_acknowledgements(settings), channel_of_, *this))
     , slice_(
           std::to_string(std::max<std::int64_t>(settings.effective_health_check().count() / 2, 1)))
 {
-    connection_.start();
+    connection_->start();
 }
 
 void replica_watch::ask(attempt_id grant, int replicas)
@@ -66,11 +66,11 @@ void replica_watch::proceed()
         return;
     asking_ = true;
     const std::array<std::string, 3> write{"PUBLISH", channel_, ""};
-    connection_.command(write, [this, alive = observer_->keep()](const reply& answer)
-                        { refusal_ = answer.error; });
+    connection_->command(write, [this, alive = observer_->keep()](const reply& answer)
+                         { refusal_ = answer.error; });
     const std::array<std::string, 3> wait{"WAIT", std::to_string(fewest), slice_};
-    connection_.command(wait, [this, alive = observer_->keep()](const reply& answer)
-                        { answered(answer); });
+    connection_->command(wait, [this, alive = observer_->keep()](const reply& answer)
+                         { answered(answer); });
 }
 
 void replica_watch::answered(const reply& answer)
@@ -96,7 +96,7 @@ void replica_watch::answered(const reply& answer)
 
 void replica_watch::close()
 {
-    connection_.close({});
+    connection_->close({});
 }
 
 void replica_watch::connected(std::uint64_t incarnation, const server_info& server)

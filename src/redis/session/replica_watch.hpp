@@ -72,7 +72,7 @@ public:
     void proceed();
 
     /// To be called when the session uses another server: the former one may have become a replica.
-    void check_role() { connection_.check_role(); }
+    void check_role() { connection_->check_role(); }
 
     /// Closes the connection. Called once.
     void close();
@@ -93,7 +93,7 @@ private:
 
     observer* observer_;
     connection::wake_channel channel_of_;
-    connection connection_;
+    std::shared_ptr<connection> connection_;
     std::string slice_;
     std::map<attempt_id, question> questions_;
     /// The run id of the connected server; empty while disconnected.

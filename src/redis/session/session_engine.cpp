@@ -52,14 +52,14 @@ session_engine::session_engine(boost::asio::any_io_executor strand, config setti
     : strand_(std::move(strand))
     , settings_(std::move(settings))
     , client_(options_of(settings_))
-    , connection_(
+    , connection_(connection::make(
           strand_, settings_,
           [prefix = wake_prefix(settings_.prefix, settings_.database), nonce = client_.nonce()](
               std::uint64_t incarnation) { return prefix + wake_name(nonce, incarnation); },
-          *this)
-    , gates_(strand_, connection_, client_.nonce(),
+          *this))
+    , gates_(strand_, *connection_, client_.nonce(),
              wake_prefix(settings_.prefix, settings_.database), drift_of(settings_), *this)
-    , jobs_(connection_, client_.nonce(), wake_prefix(settings_.prefix, settings_.database),
+    , jobs_(*connection_, client_.nonce(), wake_prefix(settings_.prefix, settings_.database),
             drift_of(settings_), *this)
     , timer_(strand_)
     , close_timer_(strand_)
@@ -71,7 +71,7 @@ void session_engine::start()
 {
     if (!settings_.notice.empty())
         log(log_level::warning, settings_.notice + ": using " + settings_.server_name());
-    connection_.start();
+    connection_->start();
 }
 
 // --- operations ---------------------------------------------------------------------------------
@@ -411,7 +411,7 @@ void session_engine::end_close(error_code error)
     // From now on, the connection reports nothing.
     is_connected_ = false;
     note_metrics();
-    connection_.close([self = shared_from_this(), error] { complete(self->closing_, error); });
+    connection_->close([done = closing_, error] { complete(done, error); });
 }
 
 void session_engine::stop()

@@ -223,7 +223,7 @@ private:
     boost::asio::any_io_executor strand_;
     config settings_;
     protocol_client client_;
-    connection connection_;
+    std::shared_ptr<connection> connection_;
     gate_engine gates_;
     job_engine jobs_;
     /// Made for the first operation with durability.

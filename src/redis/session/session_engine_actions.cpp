@@ -66,7 +66,7 @@ void session_engine::perform()
 
 void session_engine::perform(command& what)
 {
-    connection_.eval(
+    connection_->eval(
         script_of(what), request_word{what.keys.encoded(), what.keys.size()},
         request_word{what.arguments.encoded(), what.arguments.size()},
         [self = shared_from_this(), number = what.number, op = what.op](const reply& answer)
@@ -159,7 +159,7 @@ std::string session_engine::reason_of(const lost& what, const lock_handle& lock)
             boot_time() - what.expires);
         const auto end =
             std::chrono::system_clock::to_time_t(std::chrono::system_clock::now() - ago);
-        const std::string trouble = connection_.trouble();
+        const std::string trouble = connection_->trouble();
         const auto own = refusals_.find(key);
         const auto refusal = own != refusals_.end() ? own : refusals_.find("");
         return fmt::format("its lease expired at {:%FT%TZ} before a renewal was confirmed ({})",

@@ -54,7 +54,7 @@ void session_engine::run_once(std::string_view name, std::vector<std::string> ke
     // Only a connected session knows the times.
     if (claim != 0)
         arguments[claim] += client_.grace_words();
-    connection_.eval(
+    connection_->eval(
         script_named(name), keys, arguments,
         [this, self = shared_from_this(), name, done = std::move(done)](const reply& answer)
         {
@@ -80,14 +80,14 @@ void session_engine::announce()
         std::max<std::chrono::milliseconds>(std::chrono::minutes(10), 2 * settings_.lease);
     const std::array<std::string, 3> words{
         nonce_name(client_.nonce()), to_text(identify(settings_)), std::to_string(span.count())};
-    connection_.eval(script_named("self_announce"), session_keys(settings_.prefix), words,
-                     [self = shared_from_this()](const reply& answer)
-                     {
-                         if (answer.result == reply::status::error)
-                             self->log(log_level::info,
-                                       "async_inspect() cannot show the name of this session: " +
-                                           answer.error);
-                     });
+    connection_->eval(script_named("self_announce"), session_keys(settings_.prefix), words,
+                      [self = shared_from_this()](const reply& answer)
+                      {
+                          if (answer.result == reply::status::error)
+                              self->log(log_level::info,
+                                        "async_inspect() cannot show the name of this session: " +
+                                            answer.error);
+                      });
     announcement_timer_.expires_after(span / 2);
     announcement_timer_.async_wait(
         [self = shared_from_this()](const error_code& error)
@@ -104,13 +104,13 @@ void session_engine::ping(const listener& done)
     if (const error_code why = why_unreachable())
         return complete(done, why);
     const std::array<std::string, 1> words{"PING"};
-    connection_.command(words,
-                        [done](const reply& answer)
-                        {
-                            complete(done, answer.result == reply::status::ok
-                                               ? error_code()
-                                               : make_error_code(errc::unreachable));
-                        });
+    connection_->command(words,
+                         [done](const reply& answer)
+                         {
+                             complete(done, answer.result == reply::status::ok
+                                                ? error_code()
+                                                : make_error_code(errc::unreachable));
+                         });
 }
 
 // --- events of the connection -------------------------------------------------------------------
@@ -284,7 +284,7 @@ std::string session_engine::explained(const std::string& error) const
 {
     if (!is_missing_right(error))
         return error;
-    return error + " (" + connection_.remedy(error) + ")";
+    return error + " (" + connection_->remedy(error) + ")";
 }
 
 /// Logs an error that concerns keys or the server.

@@ -42,9 +42,9 @@ constexpr milliseconds shortest_pause{20};
 /// A link with a shorter life has failed. So a server that drops links at once is not flooded with attempts.
 constexpr milliseconds shortest_life{100};
 
-}  // namespace
-
-class connection::loop final : public link::observer, public std::enable_shared_from_this<loop>
+class loop final : public connection,
+                   public link::observer,
+                   public std::enable_shared_from_this<loop>
 {
 public:
     loop(asio::any_io_executor executor, const config& settings, wake_channel channel,
@@ -58,19 +58,22 @@ public:
         settings_.validate();
     }
 
-    [[nodiscard]] const asio::any_io_executor& executor() const { return executor_; }
-    [[nodiscard]] bool is_open() const { return open_ && !closing_ && !guard_.is_forked(); }
-    [[nodiscard]] const std::string& trouble() const { return trouble_; }
-    [[nodiscard]] std::string remedy(std::string_view error) const
+    void start() override { attempt(); }
+    /// The observer is being destroyed. After close(), it may be so on any thread, and this changes nothing.
+    void forget()
+    {
+        if (observer_ != nullptr)
+            observer_ = nullptr;
+    }
+
+    [[nodiscard]] const std::string& trouble() const override { return trouble_; }
+    [[nodiscard]] std::string remedy(std::string_view error) const override
     {
         return diagnose(error, "EVALSHA", settings_).text;
     }
 
-    void start() { attempt(); }
-    void forget() { observer_ = nullptr; }
-
     void eval(const script& which, std::span<const std::string> keys,
-              std::span<const std::string> args, reply_handler handler)
+              std::span<const std::string> args, reply_handler handler) override
     {
         words_.clear();
         for (const std::string& each : keys)
@@ -81,7 +84,7 @@ public:
     }
 
     void eval(const script& which, const request_word& keys, const request_word& args,
-              reply_handler handler)
+              reply_handler handler) override
     {
         words_.clear();
         for (const request_word& each : {keys, args})
@@ -93,7 +96,7 @@ public:
         eval(which, keys.encoded, std::move(handler));
     }
 
-    void command(std::span<const std::string> words, reply_handler handler)
+    void command(std::span<const std::string> words, reply_handler handler) override
     {
         if (!is_open() || words.empty())
             return refuse(std::move(handler));
@@ -104,7 +107,7 @@ public:
     }
 
     /// The server may refuse this script, which ends the link.
-    void check_role()
+    void check_role() override
     {
         if (!is_open())
             return;
@@ -112,7 +115,7 @@ public:
         eval(script_named("self_test"), {}, words, [](const reply&) {});
     }
 
-    void close(asio::any_completion_handler<void()> handler)
+    void close(asio::any_completion_handler<void()> handler) override
     {
         closed_ = std::move(handler);
         closing_ = true;
@@ -127,6 +130,8 @@ public:
     }
 
 private:
+    [[nodiscard]] bool is_open() const { return open_ && !closing_ && !guard_.is_forked(); }
+
     /// Runs a script with the words that have been collected.
     void eval(const script& which, std::size_t keys, reply_handler handler)
     {
@@ -435,70 +440,15 @@ private:
     std::vector<request_word> words_;
 };
 
-connection::connection(asio::any_io_executor executor, const config& settings, wake_channel channel,
-                       observer& who)
-    : unstarted_(std::make_shared<loop>(std::move(executor), settings, std::move(channel), who))
-    , loop_(unstarted_)
-{
-}
+}  // namespace
 
-connection::~connection()
+std::shared_ptr<connection> connection::make(asio::any_io_executor executor, const config& settings,
+                                             wake_channel channel, observer& who)
 {
-    // The loop lives on its executor. If the loop is gone, the context may be gone, too.
-    if (const auto l = unstarted_ ? nullptr : loop_.lock())
-    {
-        l->forget();
-        asio::post(l->executor(), [l] { l->close({}); });
-    }
-}
-
-void connection::start()
-{
-    std::exchange(unstarted_, nullptr)->start();
-}
-
-void connection::eval(const script& which, std::span<const std::string> keys,
-                      std::span<const std::string> args, reply_handler handler)
-{
-    if (const auto l = loop_.lock())
-        l->eval(which, keys, args, std::move(handler));
-}
-
-void connection::eval(const script& which, const request_word& keys, const request_word& args,
-                      reply_handler handler)
-{
-    if (const auto l = loop_.lock())
-        l->eval(which, keys, args, std::move(handler));
-}
-
-void connection::command(std::span<const std::string> words, reply_handler handler)
-{
-    if (const auto l = loop_.lock())
-        l->command(words, std::move(handler));
-}
-
-void connection::check_role()
-{
-    if (const auto l = loop_.lock())
-        l->check_role();
-}
-
-void connection::close(asio::any_completion_handler<void()> handler)
-{
-    if (const auto l = loop_.lock())
-        l->close(std::move(handler));
-}
-
-std::string connection::remedy(std::string_view error) const
-{
-    const auto l = loop_.lock();
-    return l ? l->remedy(error) : std::string();
-}
-
-std::string connection::trouble() const
-{
-    const auto l = loop_.lock();
-    return l ? l->trouble() : std::string();
+    const auto made =
+        std::make_shared<loop>(std::move(executor), settings, std::move(channel), who);
+    // The operations of a link may own the loop longer.
+    return {made.get(), [made](connection*) { made->forget(); }};
 }
 
 }  // namespace turnstile::redis::detail

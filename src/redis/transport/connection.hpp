@@ -42,10 +42,9 @@ struct server_info
  * count, too. The observer learns of the connection only after a test: the server is new enough, the scripts are
  * loaded, and a message to its own wake channel has arrived.
  *
- * All calls and callbacks run on the executor given at construction, which has to be a strand or a single
- * thread. After start(), the context may be destroyed before or after the connection; remaining handlers are
- * then destroyed without being called. A connection that is destroyed without close() ends in the background,
- * without notifying the observer.
+ * All calls and callbacks run on the executor given at construction, which has to be a strand or a single thread. A
+ * connection must not outlive its context, with which the remaining handlers are destroyed without being called. When
+ * its last reference is dropped, its observer receives nothing more; without close(), it ends with its context.
  *
  * Replies and messages arrive in the order in which the server sent them. When the link breaks, the observer learns
  * that first; then all commands in flight get reply::status::unknown, in order. Handlers of replies run inside the
@@ -83,49 +82,45 @@ public:
     using wake_channel = std::function<std::string(std::uint64_t incarnation)>;
 
     /// Does not connect yet. Throws a redis_error if the configuration breaks a rule.
-    connection(boost::asio::any_io_executor executor, const config& settings, wake_channel channel,
-               observer& who);
+    [[nodiscard]] static std::shared_ptr<connection> make(boost::asio::any_io_executor executor,
+                                                          const config& settings,
+                                                          wake_channel channel, observer& who);
 
     connection(const connection&) = delete;
     connection& operator=(const connection&) = delete;
-    /// To be called on the executor, or when it has stopped.
-    ~connection();
+    virtual ~connection() = default;
 
     /// Starts to connect. Called once.
-    void start();
+    virtual void start() = 0;
 
     /// Runs a script by its SHA-1, and loads it if the server has forgotten it. The script has to outlive the
     /// connection, as those of scripts() do.
-    void eval(const script& which, std::span<const std::string> keys,
-              std::span<const std::string> args, reply_handler handler);
+    virtual void eval(const script& which, std::span<const std::string> keys,
+                      std::span<const std::string> args, reply_handler handler) = 0;
 
     /// The same with keys and arguments that are already in the form in which they are sent. There is at least one key.
-    void eval(const script& which, const request_word& keys, const request_word& args,
-              reply_handler handler);
+    virtual void eval(const script& which, const request_word& keys, const request_word& args,
+                      reply_handler handler) = 0;
 
     /// Sends any other command with a reply. The command must not change the state of the connection.
-    void command(std::span<const std::string> words, reply_handler handler);
+    virtual void command(std::span<const std::string> words, reply_handler handler) = 0;
 
     /// Ends the connection if its server has become a replica. Done by itself once per lease.
-    void check_role();
+    virtual void check_role() = 0;
 
     /// Closes the connection: commands in flight get reply::status::unknown, and the observer receives
     /// nothing more. The handler is posted when the last operation of an open connection has completed; an attempt to
     /// connect ends in the background. Called once, after start().
-    void close(boost::asio::any_completion_handler<void()> handler);
+    virtual void close(boost::asio::any_completion_handler<void()> handler) = 0;
 
     /// The remedy for a missing right that the server reports in its answer to a script.
-    [[nodiscard]] std::string remedy(std::string_view error) const;
+    [[nodiscard]] virtual std::string remedy(std::string_view error) const = 0;
 
     /// The current problem, with the server's name; empty if there is none.
-    [[nodiscard]] std::string trouble() const;
+    [[nodiscard]] virtual const std::string& trouble() const = 0;
 
-private:
-    class loop;
-
-    // Null after the start: then the operations in progress own the loop, so that it is destroyed with their context.
-    std::shared_ptr<loop> unstarted_;
-    std::weak_ptr<loop> loop_;
+protected:
+    connection() = default;
 };
 
 }  // namespace turnstile::redis::detail
