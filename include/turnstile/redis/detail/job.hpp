@@ -206,27 +206,19 @@ struct to_job
 
 /// The content of a job: an attempt, or nothing.
 template <class T>
-class redis_job
+class redis_job : public job_hold
 {
 public:
     redis_job() noexcept = default;
     explicit redis_job(job_hold hold) noexcept
-        : hold_(std::move(hold))
+        : job_hold(std::move(hold))
     {
     }
 
-    [[nodiscard]] bool is_empty() const noexcept { return hold_.is_empty(); }
-    [[nodiscard]] bool valid() const noexcept { return hold_.valid(); }
-    [[nodiscard]] boost::asio::cancellation_slot lost() const noexcept { return hold_.lost(); }
     [[nodiscard]] const T& payload() const noexcept
     {
-        return *static_cast<const T*>(hold_.payload());
+        return *static_cast<const T*>(job_hold::payload());
     }
-    [[nodiscard]] job_id id() const noexcept { return hold_.id(); }
-    [[nodiscard]] std::ptrdiff_t attempt() const noexcept { return hold_.attempt(); }
-    [[nodiscard]] std::uint64_t fencing_token() const noexcept { return hold_.fencing_token(); }
-    void progress(double fraction) noexcept { hold_.progress(fraction); }
-    void release() noexcept { hold_.release(); }
 
     template <class CompletionToken>
     static auto async_finish(redis_job& grant, CompletionToken&& token)
@@ -251,7 +243,7 @@ public:
     static auto async_finish_and_next(redis_job& grant, CompletionToken&& token)
     {
         return boost::asio::async_initiate<CompletionToken, void(error_code, Job)>(
-            initiation(grant.hold_), token, &start_finish_and_next, to_job<Job>());
+            initiation<job_hold>(grant), token, &start_finish_and_next, to_job<Job>());
     }
 
 private:
@@ -259,10 +251,9 @@ private:
     auto end(attempt_end how, std::string error, CompletionToken&& token)
     {
         return boost::asio::async_initiate<CompletionToken, void(error_code)>(
-            initiation(hold_), token, &start_end, without_result(), how, std::move(error));
+            initiation<job_hold>(*this), token, &start_end, without_result(), how,
+            std::move(error));
     }
-
-    job_hold hold_;
 };
 
 }  // namespace turnstile::redis::detail
