@@ -32,7 +32,6 @@ std::int64_t number_in(std::string_view text)
 self_test::self_test(const config& settings)
     : settings_(&settings)
     , key_(settings.prefix + ":{0}:self_test")
-    , met_(settings.grace.count() == 0)
 {
 }
 
@@ -46,17 +45,22 @@ void self_test::ask(link& target, const std::string& channel, std::function<void
     progress_ = std::move(progress);
     send("INFO", server, [this](std::string_view info) { take_server(info); });
     send("INFO", memory, [this](std::string_view info) { take_memory(info); });
-    send("PUBLISH", message, [this](std::string_view) { published_ = true; });
+    send("PUBLISH", message, [](std::string_view) {});
 }
 
 void self_test::send(std::string_view command, std::span<const request_word> arguments,
                      std::function<void(std::string_view)> take)
 {
+    ++unanswered_;
     link_->exec(command, arguments,
                 [this, command, take = std::move(take)](const reply& r)
                 {
-                    if (is_done(r, command))
+                    --unanswered_;
+                    // If there is no answer, the link has broken, and reports the reason itself.
+                    if (r.result == reply::status::ok)
                         take(r.text());
+                    else if (r.result == reply::status::error)
+                        fail(diagnose(r.error, command, *settings_));
                     progress_();
                 });
 }
@@ -71,14 +75,6 @@ void self_test::end_wait_for_message()
 {
     fail({errc::missing_permission, "a message to the session's own wake channel did not arrive; " +
                                         missing_channel("listen to", *settings_)});
-}
-
-bool self_test::is_done(const reply& r, std::string_view command)
-{
-    // If there is no answer, the link has broken, and reports the reason itself.
-    if (r.result == reply::status::error)
-        fail(diagnose(r.error, command, *settings_));
-    return r.result == reply::status::ok;
 }
 
 void self_test::fail(diagnosis why)
@@ -98,7 +94,6 @@ void self_test::take_server(std::string_view info)
     std::string mode = info_field(info, "redis_mode");
     if (mode.empty())
         mode = info_field(info, "server_mode");
-    greeted_ = is_supported(server_.version);
     if (mode == "sentinel")
         fail({errc::invalid_config,
               "the server is a sentinel; use redis+sentinel:// and the name of the master"});
@@ -107,7 +102,7 @@ void self_test::take_server(std::string_view info)
             {errc::unsupported_server,
              "the server is a node of a Redis Cluster, which is not supported: a lock, its waiters "
              "and its wake-ups would be spread over nodes; use a server with cluster-enabled no"});
-    else if (!greeted_)
+    else if (!is_supported(server_.version))
         fail({errc::unsupported_server,
               fmt::format("the server must be Redis 7.0 or newer, not '{}'", server_.version)});
     else
@@ -123,7 +118,7 @@ void self_test::test_scripts()
     }
     const request_word words[] = {{script_named("self_test").sha1}, {"0"}, {key_}};
     send("EVALSHA", words, [this](std::string_view rules) { take_rules(rules); });
-    if (!met_)
+    if (settings_->grace.count() != 0)
         meet_server();
 }
 
@@ -133,17 +128,18 @@ void self_test::meet_server()
     const script& which = script_named("self_met");
     const std::string record = settings_->prefix + ":{0}:server";
     const request_word words[] = {{which.sha1}, {"1"}, {record}, {server_.run_id}};
+    ++unanswered_;
     link_->exec(
         "EVALSHA", words,
         [this](const reply& r)
         {
+            --unanswered_;
             if (r.result == reply::status::ok)
                 server_.started = std::max(server_.started, number_in(r.text()));
             else
                 warn("the time of the server's takeover cannot be recorded, so a grace counts "
                      "from its start: " +
                      r.error);
-            met_ = true;
             progress_();
         },
         &which);
@@ -168,8 +164,7 @@ void self_test::take_rules(std::string_view missing)
                         "locks are used; add ~{0}:*",
                         settings_->prefix));
     else if (missing != "OK")
-        return fail({errc::missing_permission, missing_rules(missing, *settings_)});
-    scripted_ = true;
+        fail({errc::missing_permission, missing_rules(missing, *settings_)});
 }
 
 void self_test::warn(const std::string& text)

@@ -49,9 +49,9 @@ public:
     [[nodiscard]] bool hears(std::string_view payload);
 
     /// Whether the test has passed.
-    [[nodiscard]] bool is_passed() const { return is_answered() && received_; }
+    [[nodiscard]] bool is_passed() const { return unanswered_ == 0 && received_; }
     /// Whether only the message is missing; the server sends it just before or after its last answer.
-    [[nodiscard]] bool only_awaits_message() const { return is_answered() && !received_; }
+    [[nodiscard]] bool only_awaits_message() const { return unanswered_ == 0 && !received_; }
     /// Records that the message has not arrived in time.
     void end_wait_for_message();
 
@@ -66,9 +66,6 @@ public:
 private:
     void send(std::string_view command, std::span<const request_word> arguments,
               std::function<void(std::string_view)> take);
-    /// Whether the server executed the command; records a failure otherwise.
-    [[nodiscard]] bool is_done(const reply& r, std::string_view command);
-    [[nodiscard]] bool is_answered() const { return greeted_ && scripted_ && published_ && met_; }
     void fail(diagnosis why);
     void take_server(std::string_view info);
     void test_scripts();
@@ -84,12 +81,10 @@ private:
     server_info server_;
     std::string warning_;
     std::optional<diagnosis> failure_;
-    bool greeted_ = false;
-    bool scripted_ = false;
-    bool published_ = false;
+    /// The number of commands without an answer.
+    int unanswered_ = 0;
+    /// Whether the message has arrived.
     bool received_ = false;
-    /// Whether the time of the server's takeover is known, or not needed.
-    bool met_;
 };
 
 }  // namespace turnstile::redis::detail
