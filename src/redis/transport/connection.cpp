@@ -118,7 +118,6 @@ public:
     void close(asio::any_completion_handler<void()> handler) override
     {
         closed_ = std::move(handler);
-        closing_ = true;
         observer_ = nullptr;
         timer_.cancel();
         if (link_ != nullptr)
@@ -130,7 +129,10 @@ public:
     }
 
 private:
-    [[nodiscard]] bool is_open() const { return open_ && !closing_ && !guard_.is_forked(); }
+    [[nodiscard]] bool is_open() const
+    {
+        return open_ && observer_ != nullptr && !guard_.is_forked();
+    }
 
     /// Runs a script with the words that have been collected.
     void eval(const script& which, std::size_t keys, reply_handler handler)
@@ -149,7 +151,7 @@ private:
         if (guard_.is_forked())
             return;
         incarnation_ = next_incarnation_++;
-        channel_ = wake_channel_(incarnation_);
+        const std::string channel = wake_channel_(incarnation_);
         failure_.reset();
         lacks_credentials_ = !ask_for_credentials();
         if (lacks_credentials_)
@@ -157,7 +159,7 @@ private:
         try
         {
             test_ = std::make_unique<self_test>(settings_);
-            const auto made = link::make(executor_, settings_, channel_, shared_from_this());
+            const auto made = link::make(executor_, settings_, channel, shared_from_this());
             link_ = made.get();
             link_->start();
         }
@@ -172,7 +174,7 @@ private:
             failure_ = diagnosis{errc::unreachable, error.what()};
             return ended(make_error_code(errc::unreachable), {});
         }
-        test_->ask(*link_, channel_, [this] { tested(); });
+        test_->ask(*link_, channel, [this] { tested(); });
         limit_attempt();
     }
 
@@ -233,7 +235,7 @@ private:
     void tested()
     {
         // The test or the link has ended, so this answer has no effect.
-        if (link_ == nullptr || open_ || closing_)
+        if (link_ == nullptr || open_ || observer_ == nullptr)
             return;
         if (test_->failure())
             link_->cancel();
@@ -270,8 +272,7 @@ private:
                         test_->server().version, incarnation_));
         if (test_->warning() != std::exchange(warned_, test_->warning()) && !warned_.empty())
             log(log_level::warning, warned_);
-        if (observer_ != nullptr)
-            observer_->connected(incarnation_, test_->server());
+        observer_->connected(incarnation_, test_->server());
     }
 
     /// A server that becomes a replica keeps its connections, and refuses only what may write. A session whose workers
@@ -310,7 +311,7 @@ private:
         link_ = nullptr;
         const bool was_open = std::exchange(open_, false);
         timer_.cancel();
-        if (closing_)
+        if (observer_ == nullptr)
             return finish_close();
         // If no server knows the wake channel, the next attempt uses it.
         if (!findings.connected && !was_open)
@@ -328,7 +329,7 @@ private:
             failure_ = test_->failure() ? test_->failure() : diagnose(why, findings, settings_);
         report(why, was_open);
         // The observer may have closed the connection.
-        if (closing_)
+        if (observer_ == nullptr)
             return finish_close();
         pause();
     }
@@ -344,8 +345,7 @@ private:
         // The text of the caller's exception may differ in each attempt.
         report_once(for_good ? log_level::error : log_level::warning,
                     lacks_credentials_ ? "no credentials" : line, line);
-        if (observer_ != nullptr)
-            observer_->disconnected(for_good ? failure_->code : errc::unreachable);
+        observer_->disconnected(for_good ? failure_->code : errc::unreachable);
     }
 
     /// Logs a problem once; repetitions have the level debug.
@@ -382,7 +382,7 @@ private:
         timer_.async_wait(
             [self = shared_from_this()](const error_code&)
             {
-                if (self->closing_)
+                if (self->observer_ == nullptr)
                     self->finish_close();
                 else
                     self->attempt();
@@ -410,6 +410,7 @@ private:
     asio::any_io_executor executor_;
     config settings_;
     wake_channel wake_channel_;
+    // Null when the connection is closed.
     connection::observer* observer_;
     fork_guard guard_;
     std::minstd_rand random_{std::random_device{}()};
@@ -421,7 +422,6 @@ private:
     std::uint64_t incarnation_ = 0;
     int failures_ = 0;
     link* link_ = nullptr;
-    std::string channel_;
     std::unique_ptr<self_test> test_;
     std::optional<diagnosis> failure_;
     std::chrono::steady_clock::time_point opened_at_;
@@ -434,7 +434,6 @@ private:
     bool has_reported_ = false;
     std::string warned_;
     bool open_ = false;
-    bool closing_ = false;
     asio::any_completion_handler<void()> closed_;
     // Kept for its memory.
     std::vector<request_word> words_;

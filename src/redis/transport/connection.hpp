@@ -44,7 +44,7 @@ struct server_info
  *
  * All calls and callbacks run on the executor given at construction, which has to be a strand or a single thread. A
  * connection must not outlive its context, with which the remaining handlers are destroyed without being called. When
- * its last reference is dropped, its observer receives nothing more; without close(), it ends with its context.
+ * its last reference is dropped, its observer receives nothing more; without close(), it ends with its link.
  *
  * Replies and messages arrive in the order in which the server sent them. When the link breaks, the observer learns
  * that first; then all commands in flight get reply::status::unknown, in order. Handlers of replies run inside the
