@@ -79,7 +79,7 @@ std::string host_in(std::string_view text)
 }
 
 /// The name that the certificate of the contacted server has to contain.
-std::string name_in_certificate(const config& settings, const log_findings& findings)
+std::string name_in_certificate(const config& settings, const link_findings& findings)
 {
     if (!settings.tls_name.empty())
         return settings.tls_name;
@@ -92,7 +92,7 @@ std::string name_in_certificate(const config& settings, const log_findings& find
 }
 
 /// Extracts the findings from a text such as `Sentinel at host:26379: responded with an error: NOAUTH ...`.
-void note_sentinel(log_findings& findings, std::string_view text)
+void note_sentinel(link_findings& findings, std::string_view text)
 {
     static constexpr std::string_view answered = ": responded with an error: ";
     ++findings.failed_sentinels;
@@ -168,7 +168,7 @@ boost::redis::config make_redis_config(const config& settings, const std::string
 }
 
 boost::asio::ssl::context make_tls_context(const config& settings,
-                                           std::shared_ptr<log_findings> findings)
+                                           std::shared_ptr<link_findings> findings)
 {
     boost::asio::ssl::context context(boost::asio::ssl::context::tls_client);
     if (!settings.tls)
@@ -215,7 +215,7 @@ void set_tls_name(SSL* stream, const config& settings)
 }
 
 boost::redis::logger make_redis_logger(const config& settings,
-                                       std::shared_ptr<log_findings> findings)
+                                       std::shared_ptr<link_findings> findings)
 {
     using level = boost::redis::logger::level;
     return {

@@ -8,7 +8,6 @@
 #include <boost/asio/ssl/context.hpp>
 #include <boost/redis/config.hpp>
 #include <boost/redis/logger.hpp>
-#include <cstddef>
 #include <memory>
 #include <openssl/ssl.h>
 #include <string>
@@ -24,16 +23,9 @@ namespace turnstile::redis::detail {
 [[nodiscard]] boost::redis::config make_redis_config(const config& settings,
                                                      const std::string& channel);
 
-/// Facts that only the log of Boost.Redis contains.
-struct log_findings : link_findings
-{
-    /// The number of sentinels that Boost.Redis has contacted before the present one.
-    std::size_t failed_sentinels = 0;
-};
-
 /// The trusted certificates and the client's own. Throws a redis_error if a file cannot be read.
 [[nodiscard]] boost::asio::ssl::context make_tls_context(const config& settings,
-                                                         std::shared_ptr<log_findings> findings);
+                                                         std::shared_ptr<link_findings> findings);
 
 /// Sends the name of the server in the TLS handshake (SNI), unless it is an address. To be called before the
 /// handshake.
@@ -42,7 +34,7 @@ void set_tls_name(SSL* stream, const config& settings);
 /// A logger that forwards the log of Boost.Redis to ours, at the level debug, and extracts the findings from
 /// it.
 [[nodiscard]] boost::redis::logger make_redis_logger(const config& settings,
-                                                     std::shared_ptr<log_findings> findings);
+                                                     std::shared_ptr<link_findings> findings);
 
 }  // namespace turnstile::redis::detail
 

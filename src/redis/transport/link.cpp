@@ -347,7 +347,7 @@ private:
     boost::redis::config settings_;
     bool over_tcp_;
     fork_guard guard_;
-    std::shared_ptr<log_findings> findings_ = std::make_shared<log_findings>();
+    std::shared_ptr<link_findings> findings_ = std::make_shared<link_findings>();
 
     // The words of a push: `message`, the channel, and the payload.
     std::array<std::string, 3> words_;

@@ -22,7 +22,7 @@
 
 namespace turnstile::redis::detail {
 
-/// Additional information about the end of a link.
+/// Additional information about the end of a link, most of it from the log of Boost.Redis.
 struct link_findings
 {
     /// Whether the link was connected, so that the server may have received the set-up.
@@ -37,6 +37,8 @@ struct link_findings
     std::string master;
     /// For each contacted sentinel, why it did not report the master; or empty.
     std::string sentinel_failures;
+    /// The number of sentinels that did not report the master.
+    std::size_t failed_sentinels = 0;
     /// The number of sentinels that answered with an error or were not trusted; without sentinels, of no meaning.
     std::size_t refusing_sentinels = 0;
 };
