@@ -194,14 +194,12 @@ void gate_client::send_call(request& it)
     it.seen = 0;
     if (it.what == gate_call::meet || it.what == gate_call::drop)
     {
-        const bool withdraws = it.current == phase::withdrawing;
-        const char* const what = withdraws                    ? "withdraw"
-                                 : it.what == gate_call::meet ? "arrive"
-                                                              : "drop";
+        const char* const what = it.current == phase::withdrawing ? "withdraw"
+                                 : it.what == gate_call::meet     ? "arrive"
+                                                                  : "drop";
         auto arguments = word_list::of(wake_prefix_, what, it.call.name, it.call.before, channel(),
                                        words_of(gate.options));
-        it.awaited_answer =
-            send(gate_operation::meet, it.id, gate, std::move(arguments), withdraws);
+        it.awaited_answer = send(gate_operation::meet, it.id, gate, std::move(arguments));
         return;
     }
     const bool waits = it.what == gate_call::arrive_and_wait && it.awaited;
@@ -227,9 +225,9 @@ void gate_client::send_ask(gate_id id)
 }
 
 std::uint64_t gate_client::send(gate_operation op, std::uint64_t whose, const gate_state& gate,
-                                word_list arguments, bool withdraws)
+                                word_list arguments)
 {
-    const std::uint64_t number = unanswered_.add({op, whose, withdraws, now_});
+    const std::uint64_t number = unanswered_.add({op, whose, now_});
     word_list keys;
     for (const std::string& key : gate.options.keys)
         keys.add(key);
@@ -301,11 +299,14 @@ void gate_client::answered(local_time now, std::uint64_t number, std::string_vie
     if (found == requests_.end())
         return;
     request& it = found->second;
-    if (it.awaited_answer == number)
+    const bool is_last = it.awaited_answer == number;
+    if (is_last)
         it.awaited_answer = 0;
-    if (sent->withdraws)
-        on_withdraw(it, *answer);
-    else if (it.what == gate_call::meet)
+    // The arrival may be answered while its withdrawal is in flight. Only the answer to the withdrawal counts then, unless
+    // the round is complete.
+    if (it.current == phase::withdrawing && !is_last && answer->result != client_result::open)
+        return;
+    if (it.what == gate_call::meet)
         on_meet(it, *answer, sent->sent_at);
     else
         on_call(it, *answer, sent->sent_at);
@@ -379,36 +380,21 @@ void gate_client::on_call(request& it, const gate_answer& answer, local_time sen
 
 void gate_client::on_meet(request& it, const gate_answer& answer, local_time sent)
 {
-    const gate_options& options = gates_.at(it.gate).options;
-    if (answer.result != client_result::ok)
+    gate_state& gate = gates_.at(it.gate);
+    const bool is_missed = answer.result == client_result::ok && it.seen > answer.generation;
+    const client_result result = is_missed ? client_result::open : answer.result;
+    if (it.current == phase::withdrawing || result != client_result::ok)
     {
-        // During a withdrawal, only the answer to the withdrawal counts, unless the round is complete.
-        if (it.current == phase::withdrawing && answer.result != client_result::open)
-            return;
-        gates_.at(it.gate).calls.end(it.call);
-        return end(it.id, answer.result);
+        gate.calls.end(it.call);
+        return end(it.id, result);
     }
-    if (it.current == phase::withdrawing)
-        return;
     it.current = phase::waiting;
-    if (it.seen > answer.generation)
-    {
-        gates_.at(it.gate).calls.end(it.call);
-        return end(it.id, client_result::open);
-    }
     it.generation = answer.generation;
     // The server's clock may be faster than this one.
-    const local_time lease = options.lease;
+    const local_time lease = gate.options.lease;
     it.counts_until = sent + lease - lease / drift_;
     it.call.since = sent;
     timers_.set(timer::request, it.id, it.due, sent + lease / 3);
-}
-
-void gate_client::on_withdraw(request& it, const gate_answer& answer)
-{
-    if (answer.result == client_result::open)
-        gates_.at(it.gate).calls.end(it.call);
-    end(it.id, answer.result);
 }
 
 /// The result of a request that the server refuses permanently.
@@ -434,7 +420,7 @@ void gate_client::refused(local_time now, std::uint64_t number, std::string_view
         return;
     request& it = found->second;
     it.awaited_answer = 0;
-    if (sent->withdraws)
+    if (it.current == phase::withdrawing)
         end_cancelled(it);
     if (!is_transient(text))
         return end(it.id, refusal(it, text), text);

@@ -228,7 +228,6 @@ private:
         gate_operation op = gate_operation::wait;
         // The gate for a command for all waiters, otherwise the request.
         std::uint64_t whose = 0;
-        bool withdraws = false;
         local_time sent_at{};
     };
 
@@ -243,13 +242,12 @@ private:
     void send_call(request& it);
     void send_ask(gate_id id);
     std::uint64_t send(gate_operation op, std::uint64_t whose, const gate_state& gate,
-                       word_list arguments, bool withdraws = false);
+                       word_list arguments);
     [[nodiscard]] std::string channel() const;
 
     void on_ask(gate_id id, const gate_answer& answer);
     void on_call(request& it, const gate_answer& answer, local_time sent);
     void on_meet(request& it, const gate_answer& answer, local_time sent);
-    void on_withdraw(request& it, const gate_answer& answer);
     void on_refused_ask(gate_id id, std::string_view text);
     [[nodiscard]] static std::vector<gate_request_id> take_asked(gate_state& gate);
     void note_generation(gate_state& gate, std::int64_t generation);
