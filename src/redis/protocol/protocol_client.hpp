@@ -255,6 +255,7 @@ private:
     void lose(attempt& it, loss_reason why);
     [[nodiscard]] std::string keys_of(lock_id id) const;
     [[nodiscard]] std::string repeated_for(const unanswered_command& sent) const;
+    [[nodiscard]] lock_id lock_of(operation op, std::uint64_t id) const;
     [[nodiscard]] std::vector<lock_id> locks_of(const unanswered_command& sent) const;
     [[nodiscard]] local_time margin_of(local_time span) const;
     [[nodiscard]] local_time usable_time(local_time span) const;
@@ -311,7 +312,7 @@ private:
     void forget_contribution(contribution_id id);
     void resume_contributions();
     void suspend_contributions();
-    void on_contributions(const unanswered_command& sent, std::span<const script_answer> answers);
+    void on_contribution(contribution_id id, const script_answer& answer);
     void on_refused_contributions(const unanswered_command& sent, std::string_view text);
     void send_contribution_renewals(const std::vector<contribution_id>& contributions);
 

@@ -69,20 +69,18 @@ void protocol_client::answered(local_time now, std::uint64_t number,
             examine(lock->second, answers[0]);
         return on_count(sent.ids[0], answers[0]);
     }
-    if (sent.op == operation::contributions)
-        return on_contributions(sent, answers);
     for (std::size_t i = 0; i < answers.size(); ++i)
     {
-        const auto known = attempts_.find(sent.ids[i]);
-        if (known == attempts_.end())
+        const lock_id lock = lock_of(sent.op, sent.ids[i]);
+        if (lock == 0)
             continue;
-        const lock_id lock = known->second.lock;
-        // The answer may end the last attempt of a closed lock, and say that there is more to do.
+        // The answer may end the last use of a closed lock, and say that there is more to do.
         ++locks_.at(lock).uses;
         examine(locks_.at(lock), answers[i]);
         if (answers[i].now != 0)
             note_answer(locks_.at(lock), sent, answers[i]);
-        if (known->second.awaited_answer == number)
+        const auto known = attempts_.find(sent.ids[i]);
+        if (is_about_attempts(sent.op) && known->second.awaited_answer == number)
             known->second.awaited_answer = 0;
         switch (sent.op)
         {
@@ -111,9 +109,11 @@ void protocol_client::answered(local_time now, std::uint64_t number,
         case operation::resync:
             on_resync(known->second, answers[i]);
             break;
+        case operation::contributions:
+            on_contribution(sent.ids[i], answers[i]);
+            break;
         case operation::nudge:
         case operation::notify:
-        case operation::contributions:
         case operation::count:
             break;
         }

@@ -156,41 +156,20 @@ void protocol_client::suspend_contributions()
         forget_contribution(id);
 }
 
-void protocol_client::on_contributions(const unanswered_command& sent,
-                                       std::span<const script_answer> answers)
+void protocol_client::on_contribution(contribution_id id, const script_answer& answer)
 {
-    for (std::size_t i = 0; i < answers.size(); ++i)
+    contribution& each = contributions_.at(id);
+    each.awaited_answer = 0;
+    if (each.ends && !each.end_sent)
+        return end_contribution(id);
+    if (answer.status == status::own && !each.ends)
     {
-        const contribution_id id = sent.ids[i];
-        const auto found = contributions_.find(id);
-        if (found == contributions_.end())
-            continue;
-        contribution& each = found->second;
-        const lock_id lock = each.lock;
-        const script_answer& answer = answers[i];
-        ++locks_.at(lock).uses;
-        examine(locks_.at(lock), answer);
-        if (answer.now != 0)
-            locks_.at(lock).clock.sample(sent.sent_at, answer.now);
-        each.awaited_answer = 0;
-        if (each.ends && !each.end_sent)
-            end_contribution(id);
-        else if (each.ends)
-            forget_contribution(id);
-        else if (answer.status == status::own)
-        {
-            const grant_report renewed = report_of(lock, answer);
-            set_contribution_expiry(id, expiry(locks_.at(lock), renewed), renewed.span);
-        }
-        else
-        {
-            actions_.emplace_back(contribution_ended{id, true});
-            forget_contribution(id);
-        }
-        if (answer.more)
-            continue_work(lock);
-        end_use(lock);
+        const grant_report renewed = report_of(each.lock, answer);
+        return set_contribution_expiry(id, expiry(locks_.at(each.lock), renewed), renewed.span);
     }
+    if (!each.ends)
+        actions_.emplace_back(contribution_ended{id, true});
+    forget_contribution(id);
 }
 
 void protocol_client::on_refused_contributions(const unanswered_command& sent,

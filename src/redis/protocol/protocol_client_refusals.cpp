@@ -160,6 +160,19 @@ std::string protocol_client::repeated_for(const unanswered_command& sent) const
     return locks.size() == 1 ? first : first + " and " + std::to_string(locks.size() - 1) + " more";
 }
 
+/// The lock of the attempt, call or contribution that an operation is about; 0 if that has ended.
+lock_id protocol_client::lock_of(operation op, std::uint64_t id) const
+{
+    const auto in = [id](const auto& those)
+    {
+        const auto found = those.find(id);
+        return found != those.end() ? found->second.lock : lock_id(0);
+    };
+    if (op == operation::count || op == operation::notify)
+        return in(calls_);
+    return op == operation::contributions ? in(contributions_) : in(attempts_);
+}
+
 /// The locks that a command is about, in the order of its ids, without those that need it no more.
 std::vector<lock_id> protocol_client::locks_of(const unanswered_command& sent) const
 {
@@ -170,20 +183,11 @@ std::vector<lock_id> protocol_client::locks_of(const unanswered_command& sent) c
             result.push_back(sent.lock);
         return result;
     }
-    const auto note = [&](const auto& those, std::uint64_t id)
-    {
-        if (const auto found = those.find(id); found != those.end())
-            result.push_back(found->second.lock);
-    };
     for (const std::uint64_t id : sent.ids)
-        if (sent.op == operation::count || sent.op == operation::notify)
-            note(calls_, id);
-        else if (sent.op == operation::contributions)
-            note(contributions_, id);
-        else if (const auto found = attempts_.find(id);
-                 found != attempts_.end() &&
-                 (sent.op == operation::cancel || found->second.current != phase::cancelling))
-            note(attempts_, id);
+        if (const lock_id lock = lock_of(sent.op, id);
+            lock != 0 && (!is_about_attempts(sent.op) || sent.op == operation::cancel ||
+                          attempts_.at(id).current != phase::cancelling))
+            result.push_back(lock);
     return result;
 }
 
