@@ -233,8 +233,8 @@ private:
     void enqueue(attempt& it, const script_answer& answer, bool on_condition = false);
     void begin_wait_of(attempt_id follower, const script_answer& answer, client_result reason,
                        std::uint64_t server);
-    void fail_follower(attempt_id follower, client_result reason, std::string_view text = {});
-    void withdraw_follower(attempt_id follower, std::string_view text);
+    void fail_follower(attempt_id follower, client_result reason, std::string_view text = {},
+                       bool may_know = false);
 
     // Cohorts.
     void appoint_envoy(lock_state& lock);
@@ -291,7 +291,7 @@ private:
     void on_nudge(lock_id id, attempt_id head, const script_answer& answer);
     void on_count(call_id id, const script_answer& answer);
     void on_refused(attempt& it, operation op, std::string_view text);
-    void fail_waiters(lock_state& lock, std::string_view text);
+    void fail_waiters(lock_state& lock, client_result reason, std::string_view text);
     [[nodiscard]] local_time next_probe() const;
     void send_probe();
     void repeat_first();

@@ -338,16 +338,7 @@ void protocol_client::on_nudge(lock_id id, attempt_id head, const script_answer&
     lock.nudging = false;
     lock.unfinished = answer.more;
     if (const auto why = unusable(answer.status))
-    {
-        // Each attempt that ends leaves the list.
-        while (!lock.waiters.empty())
-        {
-            attempt& each = attempts_.at(lock.waiters.begin()->second.begin()->second);
-            each.may_be_done = waits_as_transaction(each);
-            end_with(each, each.may_be_done ? client_result::unknown : *why);
-        }
-        return;
-    }
+        return fail_waiters(lock, *why, {});
     const grant_report report = report_of(id, answer);
     if (const auto holder = parse_waiter_id(answer.extra);
         holder && holder->nonce == options_.nonce)

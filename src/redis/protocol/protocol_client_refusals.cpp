@@ -54,7 +54,7 @@ std::string protocol_client::refused(local_time now, std::uint64_t number, std::
         if (is_transient(text))
             retries_.set(repetition::nudge, sent.lock, lock.nudge_retry_at, now_ + retry_interval);
         else
-            fail_waiters(lock, text);
+            fail_waiters(lock, client_result::refused, text);
         end_use(sent.lock);
         if (!is_transient(text))
             return {};
@@ -114,18 +114,22 @@ void protocol_client::repeat_first()
     }
 }
 
-/// Ends the waiters of a lock, because the server refuses to look for an expired lease.
-void protocol_client::fail_waiters(lock_state& lock, std::string_view text)
+/// Ends the waiters of a lock, because the server refuses to look for an expired lease, or cannot use the keys.
+void protocol_client::fail_waiters(lock_state& lock, client_result reason, std::string_view text)
 {
     // Each of them leaves its list. The parked ones end first: another one would take the place of an envoy that ends.
     while (!lock.parked.empty())
-        end_with(attempts_.at(*lock.parked.begin()), client_result::refused, text);
+        end_with(attempts_.at(*lock.parked.begin()), reason, text);
     while (!lock.waiters.empty())
     {
         attempt& each = attempts_.at(lock.waiters.begin()->second.begin()->second);
         each.may_be_done = waits_as_transaction(each);
-        fail_and_withdraw(each, each.may_be_done ? client_result::unknown : client_result::refused,
-                          text);
+        const client_result result = each.may_be_done ? client_result::unknown : reason;
+        // A server that refuses a nudge may still grant the lock.
+        if (reason == client_result::refused)
+            fail_and_withdraw(each, result, text);
+        else
+            end_with(each, result);
     }
 }
 
@@ -278,11 +282,7 @@ void protocol_client::on_refused_release(attempt& it, operation op, bool failed_
         return end_attempt(it.id);
     // The server refuses the commit, but the lock is released all the same.
     it.ending.has_failed = true;
-    const attempt_id follower = std::exchange(it.ending.follower, 0);
-    if (may_be_done)
-        withdraw_follower(follower, text);
-    else
-        fail_follower(follower, reason, text);
+    fail_follower(std::exchange(it.ending.follower, 0), reason, text, may_be_done);
     note_end_of_commit(locks_.at(it.lock), *std::exchange(it.ending.commit, nullptr), reason);
     proceed(it);
 }

@@ -70,30 +70,22 @@ void protocol_client::begin_wait_of(attempt_id follower, const script_answer& an
     enter_pending_grant(it);
 }
 
-/// Ends a wait on a condition that the server does not know, and never will.
+/// Ends a wait on a condition that has not started. If the server @p may_know it nevertheless, the server has to forget
+/// it.
 void protocol_client::fail_follower(attempt_id follower, client_result reason,
-                                    std::string_view text)
-{
-    const auto found = attempts_.find(follower);
-    if (found == attempts_.end())
-        return;
-    if (found->second.current == phase::cancelling)
-        end_attempt(follower);
-    else
-        end_with(found->second, reason, text);
-}
-
-/// Ends a wait on a condition that the server may know, although it refused to start it. So the server has to forget it.
-void protocol_client::withdraw_follower(attempt_id follower, std::string_view text)
+                                    std::string_view text, bool may_know)
 {
     const auto found = attempts_.find(follower);
     if (found == attempts_.end())
         return;
     attempt& it = found->second;
     it.wait.leader = 0;
-    if (it.current == phase::cancelling)
-        return proceed(it);
-    fail_and_withdraw(it, client_result::unknown, text);
+    if (it.current != phase::cancelling)
+        report_failure(it, reason, text);
+    if (!may_know)
+        return end_attempt(follower);
+    it.ending.has_failed = true;
+    withdraw(it);
 }
 
 void protocol_client::on_requeue(attempt& it, const script_answer& answer)
