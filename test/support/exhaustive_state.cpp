@@ -108,7 +108,7 @@ struct client_state
         into.plain(each.pending_grant.span.count());
         into.plain((each.current == phase::releasing || !each.condition.empty()) &&
                    each.server == machine.server_);
-        into.add(kind::moment, each.current == phase::held ? each.expires : local_time::max());
+        into.add(kind::moment, each.current == phase::held ? each.loss_at : local_time::max());
         into.plain(each.is_final);
         for (const local_time at : {each.loss_at, each.renewal_at, each.retry_at})
             into.add(kind::timer, at);

@@ -499,7 +499,7 @@ void gate_client::advance(local_time now)
 void gate_client::tick(local_time now)
 {
     advance(now);
-    while (timers_.is_due(now_))
+    while (timers_.next().value_or(never) <= now_)
     {
         const auto [at, what, id] = timers_.first();
         if (what == timer::gate)

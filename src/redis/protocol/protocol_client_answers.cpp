@@ -271,7 +271,7 @@ void protocol_client::on_renew(attempt& it, script_answer& answer)
         if (answer.status != status::own || answer.fence != it.fence)
             return lose(it, loss_reason::replaced);
         set_lease_timers(it, renewed, expiry(locks_.at(it.lock), renewed));
-        actions_.emplace_back(lease_renewed{it.bearer, it.expires, it.units.changes_sent});
+        actions_.emplace_back(lease_renewed{it.bearer, it.loss_at, it.units.changes_sent});
         return;
     }
     if (it.current != phase::confirming)
@@ -308,7 +308,7 @@ void protocol_client::on_resync(attempt& it, const script_answer& answer)
         if (answer.status != status::own || answer.fence != it.fence)
             return lose(it, loss_reason::replaced_meanwhile);
         set_lease_timers(it, report, expiry(locks_.at(it.lock), report));
-        actions_.emplace_back(lease_renewed{it.bearer, it.expires, it.units.changes_sent});
+        actions_.emplace_back(lease_renewed{it.bearer, it.loss_at, it.units.changes_sent});
         return;
     default:
         break;

@@ -92,7 +92,7 @@ bool protocol_client::hand_over(attempt& it)
     top_fence_ = std::max(top_fence_, next);
     ++counters_.handed_over;
     counters_.lock_wait.add(now_ - it.waits_since);
-    actions_.emplace_back(granted{it.bearer, next, it.expires});
+    actions_.emplace_back(granted{it.bearer, next, it.loss_at});
     actions_.emplace_back(released{before, client_result::ok, {}});
     if (++it.run.handed_over == lock.options.cohort)
         dismiss_envoy(it);

@@ -49,7 +49,7 @@ void protocol_client::append_lease(word_list& list, const attempt& it, const loc
 {
     if (it.current != phase::held || !it.is_final)
         return append_options(list, lock);
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(it.expires - now_);
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(it.loss_at - now_);
     list.add(words_of(lock.options, std::max(left, std::chrono::milliseconds(1)), grace_words()));
 }
 

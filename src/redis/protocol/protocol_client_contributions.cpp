@@ -91,13 +91,13 @@ void protocol_client::set_contribution_expiry(contribution_id id, local_time exp
                                               local_time span)
 {
     contribution& each = contributions_.at(id);
-    each.expires = std::max(each.expires, expires);
-    timers_.set(timer::contribution_loss, id, each.loss_at, each.expires);
+    timers_.set(timer::contribution_loss, id, each.loss_at,
+                each.loss_at == never ? expires : std::max(each.loss_at, expires));
     if (each.ends)
         return;
     timers_.set(timer::contribution_renewal, id, each.renewal_at,
-                std::max(each.expires - usable_time(span) + renewal_delay(span), now_));
-    actions_.emplace_back(contribution_renewed{id, each.expires});
+                std::max(each.loss_at - usable_time(span) + renewal_delay(span), now_));
+    actions_.emplace_back(contribution_renewed{id, each.loss_at});
 }
 
 /// Requests that the server undo a contribution. Without a connection, the server undoes it when the lease expires.

@@ -254,9 +254,9 @@ void protocol_client::fire(timer what, std::uint64_t id)
     if (what == timer::run)
         return dismiss_envoy(attempts_.at(locks_.at(id).envoy));
     attempt& it = attempts_.at(id);
-    timers_.set(what, id, it.loss_at, never);
     if (it.current == phase::held)
         return lose(it, loss_reason::expired);
+    timers_.set(what, id, it.loss_at, never);
     // The server did not answer the release before the lease ended.
     if (std::exchange(it.ending.is_awaited, false))
     {

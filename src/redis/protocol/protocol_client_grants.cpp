@@ -68,8 +68,7 @@ protocol_client::grant_report protocol_client::report_of(lock_id lock, const scr
 void protocol_client::on_grant(attempt& it, grant_report given, bool by_message)
 {
     // Only a message can be outdated: answers arrive in the order of their scripts.
-    if (by_message && safeguards_.fence_floor &&
-        (given.fence <= it.fence || given.reported_at < it.waited_at))
+    if (by_message && (given.fence <= it.fence || given.reported_at < it.waited_at))
         return;
     if (it.awaited_answer != 0 || it.wait.leader != 0)
     {
@@ -138,7 +137,7 @@ void protocol_client::enter(attempt& it, grant_report given, local_time expires,
     it.is_final = false;
     set_lease_timers(it, given, expires);
     begin_run(it, given);
-    actions_.emplace_back(granted{it.bearer, given.fence, it.expires, given.received_at,
+    actions_.emplace_back(granted{it.bearer, given.fence, it.loss_at, given.received_at,
                                   it.wait.unnotified,
                                   std::move(given.state).value_or(field_map())});
 }
@@ -147,8 +146,8 @@ void protocol_client::enter(attempt& it, grant_report given, local_time expires,
 void protocol_client::set_lease_timers(attempt& it, const grant_report& given, local_time expires)
 {
     const lease_options& options = locks_.at(it.lock).options;
-    it.expires = it.expires == never ? expires : std::max(it.expires, expires);
-    timers_.set(timer::loss, it.id, it.loss_at, it.expires);
+    timers_.set(timer::loss, it.id, it.loss_at,
+                it.loss_at == never ? expires : std::max(it.loss_at, expires));
     // Each grant starts with a claim lease. So even without renewal, it is renewed once, to its full lease.
     it.is_final = it.is_final || (!options.renew && given.span >= options.lease);
     if (it.units.changes_sent != it.units.changes)
@@ -156,7 +155,7 @@ void protocol_client::set_lease_timers(attempt& it, const grant_report& given, l
     if (it.is_final)
         return timers_.set(timer::renewal, it.id, it.renewal_at, never);
     const local_time span = safeguards_.lease_in_force ? given.span : local_time(options.lease);
-    const local_time lease_start = it.expires - usable_time(given.span);
+    const local_time lease_start = it.loss_at - usable_time(given.span);
     // If more than half of the lease has passed, renew at once, whatever renew_fraction says.
     const bool late = safeguards_.lease_in_force && lease_start + span / 2 < now_;
     timers_.set(timer::renewal, it.id, it.renewal_at,
@@ -167,8 +166,8 @@ void protocol_client::set_lease_timers(attempt& it, const grant_report& given, l
 /// not wait for the end of the lease.
 void protocol_client::lose(attempt& it, loss_reason why)
 {
+    actions_.emplace_back(lost{it.bearer, why, it.loss_at});
     clear_timers(it);
-    actions_.emplace_back(lost{it.bearer, why, it.expires});
     it.current = phase::releasing;
     it.ending.has_failed = true;
     proceed(it);

@@ -107,8 +107,6 @@ struct safeguards
     bool ticket_hints = true;
     /// The client remembers all ids by which the server may know an attempt.
     bool all_ids = true;
-    /// An attempt does not enter a grant that it has used before.
-    bool fence_floor = true;
     /// The client does not accept a fencing token that is not above all that it has seen of this lock.
     bool fence_regression = true;
     /// The time of a renewal depends on the lease in force, which may be a claim lease.

@@ -183,9 +183,9 @@ struct protocol_client_records
         std::int64_t fence = 0;
         // A reported grant that the client cannot enter yet.
         grant_report pending_grant;
-        local_time expires = never;
         // Whether the lease is final: it has been granted in full, and is not renewed.
         bool is_final = false;
+        // The end of the lease, as far as the client relies on it.
         local_time loss_at = never;
         local_time renewal_at = never;
         local_time retry_at = never;
@@ -275,7 +275,7 @@ struct protocol_client_records
         // The time at which the client first sent the commit that makes the contribution.
         local_time first_sent{};
         std::uint64_t awaited_answer = 0;
-        local_time expires = local_time::min();
+        // The time until which the server certainly does not undo it.
         local_time loss_at = never;
         local_time renewal_at = never;
     };

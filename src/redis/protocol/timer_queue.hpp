@@ -43,12 +43,6 @@ public:
         return *timers_.begin();
     }
 
-    /// Whether a timer is due.
-    [[nodiscard]] bool is_due(local_time now) const
-    {
-        return !timers_.empty() && std::get<0>(*timers_.begin()) <= now;
-    }
-
     /// The time of the first timer; nothing if no timer is set.
     [[nodiscard]] std::optional<local_time> next() const
     {
