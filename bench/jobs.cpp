@@ -245,7 +245,7 @@ std::set<int> long_scripts(const site& here, int jobs)
                     return script("jobs_push", {"2 x", "2", "0", "", "0"});
                 // Finishes the job of the former answer.
                 return script("jobs_next", {fmt::format("a#1.{}/600000", i), "0",
-                                            answer.size() == 3 ? answer[1] : "", "", "first", ""});
+                                            answer.size() == 3 ? answer[1] : "", "", "first"});
             };
             for (const std::string_view each : {"jobs_push", "jobs_next"})
                 w.loaded(script_named(each).text);

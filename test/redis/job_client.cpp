@@ -195,12 +195,13 @@ BOOST_AUTO_TEST_CASE(a_job_that_is_lost_before_it_becomes_a_dead_letter_ends_no_
         const job_request_id request = next();
         answer(job(request));
         bury();
-        BOOST_TEST(commands.at(0).arguments.at(6) == "unreadable");
+        BOOST_TEST(sent() == "end next");
+        BOOST_TEST(commands.at(0).arguments.at(2) == "b");
+        BOOST_TEST(commands.at(0).arguments.at(5) == "unreadable");
         answer({result + clock() + " 0"});
+        BOOST_TEST(answered.empty());
         BOOST_TEST(refused.empty());
-        BOOST_TEST_REQUIRE(sent() == "next");
-        BOOST_TEST(commands[0].arguments[3] == "");
-        BOOST_TEST(commands[0].arguments[6] == "");
+        BOOST_TEST(commands.at(0).arguments.at(3) == "");
         answer({"parked " + clock() + " 0 42"});
     }
 }
@@ -211,8 +212,8 @@ BOOST_AUTO_TEST_CASE(a_worker_keeps_its_position_after_a_dead_letter)
     const job_request_id request = wait();
     receive("job q grant " + clock() + ' ' + clock(15s) + ' ' + attempt(request) + " 2 x");
     bury();
-    BOOST_TEST_REQUIRE(sent() == "next");
-    BOOST_TEST(commands[0].arguments[2] == "42");
+    BOOST_TEST_REQUIRE(sent() == "end next");
+    BOOST_TEST(commands[1].arguments[2] == "42");
 }
 
 BOOST_AUTO_TEST_CASE(an_answer_that_follows_its_grant_does_not_undo_a_dead_letter)
@@ -228,11 +229,12 @@ BOOST_AUTO_TEST_CASE(an_answer_that_follows_its_grant_does_not_undo_a_dead_lette
     machine.answered(now, first.number, {"parked " + clock() + " 0 42"});
     disconnect();
     connect(2);
-    BOOST_TEST(sent() == "resync renew");
+    BOOST_TEST(sent() == "resync renew end");
+    BOOST_TEST(commands[2].arguments.at(1) == attempt(request));
+    BOOST_TEST(commands[2].arguments.at(4) == "again");
+    BOOST_TEST(commands[2].arguments.at(5) == "unreadable");
     answer({"ok " + clock() + " 0"});
-    BOOST_TEST(sent() == "renew next");
-    BOOST_TEST(commands[1].arguments.at(3) == attempt(request));
-    BOOST_TEST(commands[1].arguments.at(6) == "unreadable");
+    BOOST_TEST(sent() == "renew end next");
 }
 
 BOOST_AUTO_TEST_CASE(a_grant_of_a_cancelled_request_is_returned)
@@ -548,12 +550,25 @@ BOOST_AUTO_TEST_CASE(a_worker_that_was_granted_a_job_is_not_dropped)
     receive("job q dropped " + clock());
     receive("job q grant " + clock() + ' ' + clock(15s) + ' ' + attempt(id) + " 2 x");
     BOOST_TEST(granted.size() == 1U);
-    // The request with the same number waits again, because the payload cannot be read.
-    bury();
-    BOOST_TEST(sent() == "resync next");
     answer({"ok " + clock() + " 0", "0", attempt(id), clock(15s), "2 x"});
-    BOOST_TEST(granted.empty());
-    BOOST_TEST(sent() == "next");
+    BOOST_TEST(granted.size() == 1U);
+    BOOST_TEST(sent() == "");
+}
+
+BOOST_AUTO_TEST_CASE(a_worker_that_two_resyncs_report_asks_once)
+{
+    connect();
+    wait();
+    next();
+    receive("job q dropped " + clock());
+    answer({"parked " + clock() + " 0 43"});
+    receive("job q dropped " + clock());
+    BOOST_TEST(sent() == "resync resync");
+    BOOST_TEST(commands[0].arguments.size() == 4U);
+    BOOST_TEST(commands[1].arguments.size() == 6U);
+    answer({"ok " + clock() + " 0", "0"});
+    answer({"ok " + clock() + " 0", "0 0"});
+    BOOST_TEST(sent() == "next next");
 }
 
 BOOST_AUTO_TEST_CASE(a_repeated_finish_states_that_it_is_repeated)

@@ -161,10 +161,8 @@ BOOST_AUTO_TEST_CASE(a_cancellation_reports_whether_an_attempt_may_be_finished)
     BOOST_TEST(!cancel(waits));
     answer({"ok " + clock() + " 1"});
     // The worker does not know the attempt of a job that becomes a dead letter.
-    const job_request_id request = next();
-    answer(job(request));
-    bury();
-    BOOST_TEST(!cancel(request));
+    answer(job(next()));
+    BOOST_TEST(!cancel(bury()));
 }
 
 BOOST_AUTO_TEST_CASE(a_request_that_was_cancelled_without_a_connection_finishes_its_attempt)
@@ -183,13 +181,13 @@ BOOST_AUTO_TEST_CASE(a_request_that_was_cancelled_without_a_connection_finishes_
     BOOST_TEST(commands[0].arguments.at(2) == "r");
 }
 
-BOOST_AUTO_TEST_CASE(a_cancelled_request_does_not_ask_again_after_a_dead_letter)
+BOOST_AUTO_TEST_CASE(a_cancelled_request_does_not_ask_again_after_a_fetch_in_vain)
 {
     connect();
     const job_request_id request = next();
-    answer(job(request));
-    bury();
+    answer({"job " + clock() + ' ' + clock(15s), attempt(request), ""});
     cancel(request);
+    BOOST_TEST(sent() == "fetch");
     answer({"lost " + clock() + " 0"});
     BOOST_TEST(sent() == "");
     BOOST_TEST(machine.is_idle());
@@ -212,30 +210,19 @@ BOOST_AUTO_TEST_CASE(a_request_that_was_cancelled_before_a_reconnect_asks_no_mor
 
 BOOST_AUTO_TEST_CASE(a_cancelled_request_finishes_its_attempt_after_a_reconnect)
 {
-    for (const bool is_dead_letter : {false, true})
-    {
-        driven_jobs other;
-        other.connect();
-        job_request_id request = other.next();
-        other.answer(other.job(request));
-        if (is_dead_letter)
-            other.bury();
-        else
-            request = other.next(other.granted.at(0).attempt);
-        other.disconnect();
-        other.cancel(request);
-        other.connect(2);
-        BOOST_TEST(other.sent() == "resync");
-        other.answer({"ok " + clock() + " 0"});
-        BOOST_TEST_REQUIRE(other.sent() == "end");
-        const std::vector<std::string> arguments = other.commands[0].arguments;
-        BOOST_TEST(arguments.at(2) == (is_dead_letter ? "b" : "finish"));
-        BOOST_TEST(arguments.at(4) == "again");
-        BOOST_TEST(arguments.at(5) == (is_dead_letter ? "unreadable" : ""));
-        other.answer({"ok " + clock() + " 0"});
-        BOOST_TEST(other.machine.is_idle());
-        BOOST_TEST(other.answered.empty());
-    }
+    connect();
+    const job_request_id request = next(start());
+    disconnect();
+    cancel(request);
+    connect(2);
+    BOOST_TEST(sent() == "resync");
+    answer({"ok " + clock() + " 0"});
+    BOOST_TEST_REQUIRE(sent() == "end");
+    BOOST_TEST(commands[0].arguments.at(2) == "finish");
+    BOOST_TEST(commands[0].arguments.at(4) == "again");
+    answer({"ok " + clock() + " 0"});
+    BOOST_TEST(machine.is_idle());
+    BOOST_TEST(answered.empty());
 }
 
 BOOST_AUTO_TEST_CASE(a_job_that_is_fetched_during_a_cancellation_is_returned)

@@ -151,9 +151,8 @@ private:
         const std::string ticket = is_rare() ? std::to_string(queues_.look().store.clock - 9) : "0";
         const std::string ended = choice_.below(3) == 0 ? "" : attempt();
         const std::string how = is_rare() ? "again" : "first";
-        const std::string reason = is_rare() ? "unreadable" : "";
         const words answer =
-            queues_.call("next", {"w:", worker, ticket, ended, is_rare() ? "1" : "", how, reason});
+            queues_.call("next", {"w:", worker, ticket, ended, is_rare() ? "1" : "", how});
         if (answer.size() == 3)
             attempts_.push_back(answer[1]);
         for (const auto& [channel, text] : queues_.look().store.published)
@@ -284,7 +283,7 @@ BOOST_AUTO_TEST_CASE(calls_are_ordinary_again_after_the_clock_was_set_back)
     { queues.each([&](job_scene& s) { s.store.clock += span; }); };
     const auto push = [&] { queues.call("push", {"w:", "2 x", "2", "0", "", "0"}); };
     const auto next = [&](const std::string& attempt)
-    { return queues.call("next", {"w:", "a#1.1/15000", "0", attempt, "", "first", ""}); };
+    { return queues.call("next", {"w:", "a#1.1/15000", "0", attempt, "", "first"}); };
     push();
     pass(-1'000'000);
     // Notices that the clock was set back.

@@ -384,11 +384,7 @@ public:
         case 3:
         case 4:
         case 5:
-        {
-            const std::string reason = dice_.below(5) == 0 ? "no number" : "";
-            return {"jobs_next",
-                    {"w:", worker, "0", dice_.coin() ? attempt_ : "", "1", how, reason}};
-        }
+            return {"jobs_next", {"w:", worker, "0", dice_.coin() ? attempt_ : "", "1", how}};
         case 6:
         case 7:
             return {"jobs_end",

@@ -68,12 +68,13 @@ struct driven_jobs
         collect();
         return ends_attempt;
     }
-    /// Makes the job of the last grant a dead letter.
-    void bury()
+    /// Makes the job of the last grant a dead letter, and asks for another one.
+    job_request_id bury()
     {
-        machine.bury(now, granted.back().request, granted.back().attempt, "unreadable");
+        const job_request_id id = machine.bury(now, granted.back().attempt, "unreadable");
         granted.clear();
         collect();
+        return id;
     }
     void report(job_attempt_id id, std::string progress)
     {

@@ -114,8 +114,7 @@ void job_judge::after_script(const redis_store& store, job_operation op,
     else if (op == job_operation::next)
     {
         script.ends = arguments.at(3);
-        script.how = arguments.at(6).empty() ? "finish" : "b";
-        script.error = arguments.at(6);
+        script.how = "finish";
     }
     const job_contents after = look_at_jobs(store, key_);
     if (!after.contradiction.empty())

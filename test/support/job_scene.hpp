@@ -38,10 +38,9 @@ public:
     }
     /// Asks for a job. Afterwards, `attempt` and `record` are those of the job, if there is one. Returns the status.
     std::string next(const std::string& worker, const std::string& finished = "",
-                     const std::string& how = "first", const std::string& reason = "",
-                     const std::string& ticket = "0")
+                     const std::string& how = "first", const std::string& ticket = "0")
     {
-        return started(call("next", {"w:", worker + "/15000", ticket, finished, "1", how, reason}));
+        return started(call("next", {"w:", worker + "/15000", ticket, finished, "1", how}));
     }
     std::string fetch(const std::string& whose) { return started(call("fetch", {"w:", whose})); }
     std::string finish(const std::string& whose, const std::string& what = "finish",

@@ -60,14 +60,15 @@ void job_world::act(std::size_t index, const job_granted& what)
         return judge_.violate("a worker that does not wait was granted a job");
     if (found->second.token != 0)
         judge_.ended(found->second.job, found->second.token, "finish", client_result::ok, false);
-    found->second = {};
+    who.waiting.erase(found);
     who.tickets.erase('.' + std::to_string(what.request) + '/' + std::to_string(who.lease.count()));
     if (what.payload[0] == unreadable)
     {
-        log("    and cannot read it");
-        return who.machine->bury(local(who), what.request, what.attempt, "unreadable");
+        const job_request_id id = who.machine->bury(local(who), what.attempt, "unreadable");
+        log("    and cannot read it, asks under .", id);
+        who.waiting.emplace(id, pending());
+        return;
     }
-    who.waiting.erase(found);
     who.holds.emplace(what.attempt, held{what.id, what.token, what.is_limited, who.known_run});
     if (!what.is_limited)
         judge_.believes(what.id, what.token, global(who, what.expires));

@@ -74,10 +74,11 @@ std::vector<job_action> job_client::take_actions()
     return std::exchange(actions_, {});
 }
 
-job_client::request& job_client::add_request(job_request_id id, job_queue_id queue)
+/// Adds a request, whose id is the last one.
+job_client::request& job_client::add_request(job_queue_id queue)
 {
     ++queues_.at(queue).users;
-    request& each = requests_[id];
+    request& each = requests_[++last_];
     each.queue = queue;
     return each;
 }
@@ -94,23 +95,25 @@ job_call_id job_client::add_call(call_state what)
 job_request_id job_client::next(local_time now, job_queue_id queue, job_attempt_id finished)
 {
     now_ = now;
-    const job_request_id id = ++last_;
-    request& each = add_request(id, queue);
+    request& each = add_request(queue);
     if (holds(finished))
         each.ends = ending_of(finished, attempt_end::finished);
-    send_next(id);
-    return id;
+    send_next(last_);
+    return last_;
 }
 
-void job_client::bury(local_time now, job_request_id request_id, job_attempt_id id,
-                      std::string reason)
+job_request_id job_client::bury(local_time now, job_attempt_id id, std::string reason)
 {
     now_ = now;
-    const attempt& held = attempts_.at(id);
-    request& each = add_request(request_id, held.queue);
-    each.ticket = held.ticket;
-    each.ends = ending_of(id, attempt_end::buried, std::move(reason));
-    send_next(request_id);
+    const job_queue_id queue = attempts_.at(id).queue;
+    std::string ticket = std::move(attempts_.at(id).ticket);
+    add_call({.queue = queue,
+              .op = job_operation::end,
+              .ends = ending_of(id, attempt_end::buried, std::move(reason)),
+              .awaited = false});
+    add_request(queue).ticket = std::move(ticket);
+    send_next(last_);
+    return last_;
 }
 
 bool job_client::cancel(local_time now, job_request_id id)
@@ -127,8 +130,7 @@ bool job_client::cancel(local_time now, job_request_id id)
     found->second.cancelled = true;
     if (found->second.waits && !found->second.resyncs)
         send_cancel(id);
-    const std::optional<ending>& ends = found->second.ends;
-    return ends && ends->how == attempt_end::finished;
+    return found->second.ends.has_value();
 }
 
 job_call_id job_client::end(local_time now, job_attempt_id id, attempt_end how, std::string error)

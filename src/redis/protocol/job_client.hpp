@@ -151,8 +151,8 @@ public:
     /// Ends an attempt, which has to be held.
     job_call_id end(local_time now, job_attempt_id id, attempt_end how, std::string error = {});
 
-    /// Makes the job of an attempt a dead letter, and asks for another one under the same request.
-    void bury(local_time now, job_request_id request_id, job_attempt_id id, std::string reason);
+    /// Makes the job of an attempt a dead letter, and asks for another one in the position of the worker.
+    job_request_id bury(local_time now, job_attempt_id id, std::string reason);
 
     /// Reports the progress of an attempt.
     void progress(local_time now, job_attempt_id id, std::string value);
@@ -250,7 +250,7 @@ private:
     struct request
     {
         job_queue_id queue = 0;
-        /// The attempt that it ends first: it is finished, or its job becomes a dead letter.
+        /// The attempt that it finishes first.
         std::optional<ending> ends;
         /// The name under which the request may wait, and its ticket.
         std::string worker;
@@ -259,8 +259,6 @@ private:
         bool waits = false;
         bool resyncs = false;
         bool cancelled = false;
-        /// The number of its last command `next`.
-        std::uint64_t asked = 0;
         /// The attempt whose record is fetched; empty otherwise.
         std::string fetched;
     };
@@ -301,7 +299,7 @@ private:
         std::vector<std::uint64_t> others{};
     };
 
-    request& add_request(job_request_id id, job_queue_id queue);
+    request& add_request(job_queue_id queue);
     job_call_id add_call(call_state what);
     template <class Records>
     void erase(Records& from, typename Records::iterator which)
@@ -330,8 +328,7 @@ private:
     void resend(const unanswered_command& sent);
 
     std::optional<unanswered_command> take_unanswered(std::uint64_t number);
-    void on_next(std::uint64_t command, const unanswered_command& sent,
-                 const std::vector<std::string>& answer);
+    void on_next(const unanswered_command& sent, const std::vector<std::string>& answer);
     [[nodiscard]] static client_result refusal(const std::optional<ending>& what,
                                                std::string_view error);
     void request_refused(job_request_id id, std::string_view text);

@@ -68,7 +68,7 @@ void job_client::answered(local_time now, std::uint64_t number,
     {
     case job_operation::next:
     case job_operation::fetch:
-        return on_next(number, *sent, answer);
+        return on_next(*sent, answer);
     case job_operation::renew:
         return on_renewal(*sent, answer);
     case job_operation::resync:
@@ -91,16 +91,12 @@ void job_client::answered(local_time now, std::uint64_t number,
     erase(calls_, call);
 }
 
-void job_client::on_next(std::uint64_t command, const unanswered_command& sent,
-                         const std::vector<std::string>& answer)
+void job_client::on_next(const unanswered_command& sent, const std::vector<std::string>& answer)
 {
     const auto found = requests_.find(sent.subject);
     if (found == requests_.end())
         return;
     request& each = found->second;
-    // Outdated: the request has sent `next` again since, because a message granted a job that became a dead letter.
-    if (sent.op == job_operation::next && command != each.asked)
-        return;
     const std::string_view status = job_word(answer[0], 0);
     const std::int64_t now = number_in(job_word(answer[0], 1));
     const std::int64_t number = number_in(job_word(answer[0], 2));
@@ -108,13 +104,10 @@ void job_client::on_next(std::uint64_t command, const unanswered_command& sent,
         return start_fetch(sent.subject, answer[1]);
     if (status == "job" && answer.size() == 3)
         return grant(sent.subject, answer[1], now, number, answer[2]);
-    const bool has_no_result =
-        sent.op == job_operation::fetch || (each.ends && each.ends->how == attempt_end::buried);
-    if (has_no_result && (status == "lost" || status == "unknown"))
+    if (sent.op == job_operation::fetch && (status == "lost" || status == "unknown"))
     {
-        // The job was lost before it was read, or before it became a dead letter. So the request asks again.
+        // The job was lost before it was read. So the request asks again.
         each.fetched.clear();
-        each.ends.reset();
         return each.cancelled ? erase(requests_, found) : send_next(sent.subject);
     }
     if (status != "parked")
@@ -179,7 +172,7 @@ void job_client::on_renewal(const unanswered_command& sent, const std::vector<st
 void job_client::on_resync(const unanswered_command& sent, const std::vector<std::string>& answer)
 {
     const std::int64_t now = number_in(job_word(answer[0], 1));
-    // A message may have granted a job to a request since, which may even wait again after an unreadable record.
+    // A message may have granted a job to a request since, or the answer to another resync may have reported it.
     const auto resynced = [this](job_request_id id)
     {
         const auto found = requests_.find(id);

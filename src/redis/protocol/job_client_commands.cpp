@@ -52,11 +52,9 @@ void job_client::send_next(job_request_id id)
     each.sent = true;
     each.waits = false;
     each.worker = worker_name(id, queues_.at(each.queue));
-    // With an error text, the job of the attempt becomes a dead letter.
     const auto ends = arguments_of(each.ends.value_or(ending()));
     send(job_operation::next, each.queue, id,
-         {each.worker, each.ticket, ends[0], ends[2], ends[3], ends[4]});
-    each.asked = unanswered_.last();
+         {each.worker, each.ticket, ends[0], ends[2], ends[3]});
 }
 
 /// The arguments of the script `end`.

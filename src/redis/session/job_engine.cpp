@@ -195,7 +195,6 @@ void job_engine::perform(const job_granted& what)
     }
     catch (const std::exception& thrown)
     {
-        // Without a reason, the script would take the job for finished.
         if (const std::string text = thrown.what(); !text.empty())
             reason = text.substr(0, job_queue<std::string>::job_type::max_error);
     }
@@ -206,7 +205,11 @@ void job_engine::perform(const job_granted& what)
     {
         owner_->report(errc::bad_state, worker->queue->options.key,
                        "job " + std::to_string(what.id) + ": " + reason);
-        return client_.bury(boot_time(), what.request, what.attempt, reason);
+        remove(*worker);
+        worker->request = client_.bury(boot_time(), what.attempt, reason);
+        waiting_.emplace(worker->request, worker);
+        worker->queue->waiting.insert(worker->request);
+        return;
     }
     const auto held =
         std::make_shared<held_job>(worker->queue, what, std::move(payload), worker->executor);

@@ -2,15 +2,14 @@
 --
 -- KEYS       queue
 -- ARGV       prefix, worker, ticket (of a worker that waited before; otherwise 0), attempt (to finish; empty: none),
---            notes (1 if that job may have notes), how (first, again, unsure: see end), reason (why the job of the
---            attempt is a dead letter; empty: it is finished)
+--            notes (1 if that job may have notes), how (first, again, unsure: see end)
 -- returns    job NOW END, the attempt and the record, which is empty if it is large: then fetch reads it | parked NOW
 --            DUE TICKET | lost, unknown (for the attempt to finish: no job was started then) | foreign
 -- repeated   starts another job, or lets the worker wait twice. So a client sends resync first
 -- wakes      waiting workers, if jobs are due
 -- complexity O(log attempts), O(log workers) if it waits
 -- flags: allow-oom
-local key, worker, ticket, attempt, reason = KEYS[1], ARGV[2], ARGV[3] + 0, ARGV[4], ARGV[7]
+local key, worker, ticket, attempt = KEYS[1], ARGV[2], ARGV[3] + 0, ARGV[4]
 
 -- The ordinary path needs no function of the prologue: the job to finish has no deduplication id, the queue is not
 -- limited, nothing is due, and the clock shows a new number. Either there is a job and no other worker waits; or there
@@ -18,7 +17,7 @@ local key, worker, ticket, attempt, reason = KEYS[1], ARGV[2], ARGV[3] + 0, ARGV
 local last, skew, turn, high, normal, low, parked, due, informed = string.match(redis.call('HGET', key, 'state') or '',
   '^1 (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) %-$')
 local done, done_flag = string.match(attempt, '^(%d+) %d+ %d+ .(.)')
-if last and (done and done_flag ~= 'n' or attempt == '') and reason == '' then
+if last and (done and done_flag ~= 'n' or attempt == '') then
   local time = redis.call('TIME')
   local now = time[1] * 1000000 + time[2] + skew
   local ready = {high + 0, normal + 0, low + 0}
@@ -87,9 +86,7 @@ end
 -- First, as in the script `end`.
 do_what_is_due()
 local result = 'ok'
-if attempt ~= '' then
-  result = end_attempt(attempt, reason == '' and 'finish' or 'b', ARGV[5] == '1', ARGV[6], reason)
-end
+if attempt ~= '' then result = end_attempt(attempt, 'finish', ARGV[5] == '1', ARGV[6]) end
 if result ~= 'ok' then
   serve()
   save()
