@@ -704,7 +704,7 @@ void many_waiters(world& w, report& report)
     const auto enter = [&](int i) { return raw.acquire(id(i), "600000", "600000"); };
     const mean_times enqueue = for_all(count, enter);
     const double bytes =
-        std::stod(w.server.cli({"MEMORY", "USAGE", raw.keys()[0] + "{queue}", "SAMPLES", "0"})) /
+        std::stod(w.server.cli({"MEMORY", "USAGE", raw.key() + "{queue}", "SAMPLES", "0"})) /
             (count - 1) -
         static_cast<double>(id(0).size());
     // All except the first one, in an order unrelated to the queue's.
@@ -732,7 +732,7 @@ void many_waiters(world& w, report& report)
     log.take();
     w.run([&]() -> asio::awaitable<void> { co_await w.bare.send(raw.cancel(id(0))); });
     const mean_times drop = for_all(dead / 64 - 1, [&](int) { return raw.nudge(); });
-    if (w.server.cli({"ZCARD", raw.keys()[0] + "{queue}"}) != "0")
+    if (w.server.cli({"ZCARD", raw.key() + "{queue}"}) != "0")
         throw std::runtime_error("disconnected waiters were left");
     const double slow_drops = log.take();
     w.server.run({"FLUSHALL"});

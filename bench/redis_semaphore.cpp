@@ -197,8 +197,8 @@ private:
     /// How many wait, as the server sees it.
     asio::awaitable<std::string> length()
     {
-        const auto keys = inside::pool_keys("bench", "semaphore", name_);
-        const auto answer = co_await w_.bare.send(world::words("ZCARD", keys[0] + "{queue}"));
+        const auto key = inside::object_key("bench", "semaphore", name_);
+        const auto answer = co_await w_.bare.send(world::words("ZCARD", key + "{queue}"));
         co_return answer.at(0);
     }
 

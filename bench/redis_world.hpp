@@ -255,7 +255,7 @@ class raw_lock
 {
 public:
     raw_lock(bare_connection& connection, std::string_view name)
-        : keys_(inside::mutex_keys("bench", name))
+        : key_(inside::object_key("bench", "mutex", name))
         , acquire_(connection, acquire(id(0)))
         , release_(connection, release(id(0), "0"))
     {
@@ -311,7 +311,7 @@ public:
         return inside::wake_prefix("bench", 0) + inside::wake_name(nonce, 0);
     }
 
-    [[nodiscard]] const inside::lock_keys& keys() const { return keys_; }
+    [[nodiscard]] const std::string& key() const { return key_; }
 
 private:
     static constexpr std::uint64_t nonce = 0x123456789ABCDEF0;
@@ -322,12 +322,12 @@ private:
                                                  std::initializer_list<std::string> arguments) const
     {
         std::vector<std::string> result{"EVALSHA", std::string(script_named(script).sha1), "1",
-                                        keys_[0], inside::wake_prefix("bench", 0)};
+                                        key_, inside::wake_prefix("bench", 0)};
         result.insert(result.end(), arguments);
         return result;
     }
 
-    inside::lock_keys keys_;
+    std::string key_;
     raw_command acquire_;
     raw_command release_;
     std::uint64_t sequence_ = 0;
@@ -338,7 +338,7 @@ class raw_pool
 {
 public:
     raw_pool(std::string_view name, int capacity)
-        : keys_(inside::pool_keys("bench", "semaphore", name))
+        : key_(inside::object_key("bench", "semaphore", name))
         , capacity_(std::to_string(capacity))
     {
     }
@@ -375,14 +375,13 @@ private:
     [[nodiscard]] std::vector<std::string> words(std::string_view script,
                                                  std::initializer_list<std::string> arguments) const
     {
-        std::vector<std::string> result{"EVALSHA", std::string(script_named(script).sha1), "1"};
-        result.insert(result.end(), keys_.begin(), keys_.end());
-        result.push_back(inside::wake_prefix("bench", 0));
+        std::vector<std::string> result{"EVALSHA", std::string(script_named(script).sha1), "1",
+                                        key_, inside::wake_prefix("bench", 0)};
         result.insert(result.end(), arguments);
         return result;
     }
 
-    inside::lock_keys keys_;
+    std::string key_;
     std::string capacity_;
 };
 

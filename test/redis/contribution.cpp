@@ -75,11 +75,11 @@ struct contribution_scene : coroutine_scene
     }
 
     /// The number of contributions that the server knows.
-    [[nodiscard]] std::string bound() const { return server.cli({"ZCARD", keys[0] + "{bound}"}); }
+    [[nodiscard]] std::string bound() const { return server.cli({"ZCARD", key + "{bound}"}); }
 
     [[nodiscard]] bool is_asleep() const
     {
-        return server.cli({"ZCARD", keys[0] + "{sleepers}" + reader_gone}) == "1";
+        return server.cli({"ZCARD", key + "{sleepers}" + reader_gone}) == "1";
     }
 
     /// Whether the session has logged a text.
@@ -102,7 +102,7 @@ struct contribution_scene : coroutine_scene
 
     mutable std::mutex log_mutex;
     std::string log;
-    const redis::detail::lock_keys keys = redis::detail::monitor_keys("turnstile", "room");
+    const std::string key = redis::detail::object_key("turnstile", "monitor", "room");
     redis_server server;
     redis::session session{context, logging_config(), redis::session_thread::own};
     monitor room{session, "room"};
@@ -336,7 +336,7 @@ BOOST_AUTO_TEST_CASE(a_lost_contribution_is_reported_and_logged)
             mine.lost().assign([&](asio::cancellation_type) { is_lost = true; });
             BOOST_TEST(mine.valid());
             // The server has forgotten the contribution, and says so when the session renews it.
-            server.run({"DEL", keys[0] + "{bound}"});
+            server.run({"DEL", key + "{bound}"});
             co_await until_so([&] { return is_lost; });
         });
     BOOST_TEST(!mine.valid());

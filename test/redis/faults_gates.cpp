@@ -185,7 +185,7 @@ public:
     [[nodiscard]] std::string waiters() const { return members(1); }
     [[nodiscard]] std::string arrivals() const { return members(3); }
 
-    const turnstile::redis::detail::lock_keys keys;
+    const std::vector<std::string> keys;
 
 private:
     [[nodiscard]] std::string members(std::size_t key) const
@@ -483,8 +483,8 @@ BOOST_AUTO_TEST_CASE(an_arrival_of_a_killed_process_at_a_barrier_expires)
 BOOST_AUTO_TEST_CASE(a_unit_of_an_event_passes_to_the_next_process_if_the_first_does_not_confirm_it)
 {
     const redis_server server;
-    const auto keys = turnstile::redis::detail::pool_keys("turnstile", "event", "e");
-    const auto queued = [&] { return std::stoi(server.cli({"ZCARD", keys[0] + "{queue}"})); };
+    const auto key = turnstile::redis::detail::object_key("turnstile", "event", "e");
+    const auto queued = [&] { return std::stoi(server.cli({"ZCARD", key + "{queue}"})); };
     child stopped(brief(local_url(server)),
                   [](session& own)
                   {

@@ -364,7 +364,7 @@ BOOST_AUTO_TEST_CASE(a_context_is_destroyed_before_its_waiter_is_notified)
     redis::async_mutex mutex(near, "room");
     redis::condition condition(mutex, "signal");
     const std::string sleeping =
-        redis::detail::mutex_keys("turnstile", "room")[0] + "{sleepers}signal";
+        redis::detail::object_key("turnstile", "mutex", "room") + "{sleepers}signal";
     const auto wait = [&]() -> task
     {
         auto guard = co_await mutex.async_lock(asio::use_awaitable);
@@ -586,7 +586,7 @@ BOOST_AUTO_TEST_CASE(a_commit_that_a_full_server_refuses_releases_the_lock)
             BOOST_TEST(refused == full);
             const auto refused_again = co_await error_of([this] { return add_to_visits(1); });
             BOOST_TEST(refused_again == full);
-            BOOST_TEST(packed_word(server.cli({"HGET", keys[0], "state"}), "owner") == "");
+            BOOST_TEST(packed_word(server.cli({"HGET", key, "state"}), "owner") == "");
             server.run({"CONFIG", "SET", "maxmemory", "0"});
             co_await add_to_visits(1);
         });
@@ -600,7 +600,7 @@ BOOST_AUTO_TEST_CASE(a_wait_is_cancelled_while_the_memory_is_full)
     redis::async_mutex mutex(near, "m");
     redis::condition changed(mutex, "changed");
     const std::string waiters =
-        redis::detail::mutex_keys("turnstile", "m")[0] + "{sleepers}changed";
+        redis::detail::object_key("turnstile", "mutex", "m") + "{sleepers}changed";
     run(
         [&]() -> task
         {

@@ -481,7 +481,8 @@ BOOST_AUTO_TEST_CASE(the_first_server_has_forgotten_when_it_was_started)
     driven_client client;
     client.machine = turnstile::redis::detail::protocol_client(
         {driven_client::nonce, "t:0:wake:", 50ms, 1.0 / 3, 10s});
-    client.lock = client.machine.open_lock(turnstile::redis::detail::mutex_keys("t", "lock"), {});
+    client.lock =
+        client.machine.open_lock(turnstile::redis::detail::object_key("t", "mutex", "lock"), {});
     const std::int64_t started = client.server_now() - 3'000'000;
     const std::string first = "4000 " + text(started) + ' ' + text(started + 10'000'000);
     client.machine.connected(client.now, 1, {"run", client.server_now(), started});
@@ -507,7 +508,8 @@ BOOST_AUTO_TEST_CASE(a_server_whose_clock_is_behind_may_know_what_is_outdated)
     driven_client client;
     client.machine = turnstile::redis::detail::protocol_client(
         {driven_client::nonce, "t:0:wake:", 50ms, 1.0 / 3, 10s});
-    client.lock = client.machine.open_lock(turnstile::redis::detail::mutex_keys("t", "lock"), {});
+    client.lock =
+        client.machine.open_lock(turnstile::redis::detail::object_key("t", "mutex", "lock"), {});
     client.machine.connected(client.now, 1, {"run", client.server_now(), 0});
     client.disconnect();
     client.pass(2s);

@@ -143,26 +143,25 @@ struct monitor_scene : coroutine_scene
 
     [[nodiscard]] std::string owner() const
     {
-        return packed_word(server.cli({"HGET", keys[0], "state"}), "owner");
+        return packed_word(server.cli({"HGET", key, "state"}), "owner");
     }
 
     /// Whether a waiter waits on the condition.
     [[nodiscard]] bool is_asleep() const
     {
-        return server.cli({"ZCARD", keys[0] + "{sleepers}changed"}) == "1";
+        return server.cli({"ZCARD", key + "{sleepers}changed"}) == "1";
     }
 
     /// Ends the grant of the holder, as if its lease had expired.
     void take_away() const
     {
-        std::string state = server.cli({"HGET", keys[0], "state"});
+        std::string state = server.cli({"HGET", key, "state"});
         state = with_packed_word(state, "deadline", "1");
         state = with_packed_word(state, "owner", "somebody#0.1");
-        server.run(
-            {"HSET", keys[0], "state", with_packed_word(state, "fence", "9000000000000000")});
+        server.run({"HSET", key, "state", with_packed_word(state, "fence", "9000000000000000")});
     }
 
-    const redis::detail::lock_keys keys = redis::detail::monitor_keys("turnstile", "stock");
+    const std::string key = redis::detail::object_key("turnstile", "monitor", "stock");
     redis_server server;
     redis::session session{context, undisturbed(server.url()), redis::session_thread::own};
     monitor guarded{session, "stock"};
@@ -177,7 +176,8 @@ BOOST_FIXTURE_TEST_SUITE(redis_monitor, monitor_scene)
 
 BOOST_AUTO_TEST_CASE(the_state_lies_in_a_hash_field_by_field)
 {
-    BOOST_TEST(guarded.state_key() == keys[1]);
+    BOOST_TEST(guarded.state_key() ==
+               redis::detail::object_key("turnstile", "monitor.state", "stock"));
     run(
         [this]() -> task
         {
@@ -363,8 +363,7 @@ BOOST_AUTO_TEST_CASE(a_state_that_may_not_be_read_is_an_error_and_stays)
             auto body = [&, this](section&) -> task
             {
                 start(try_to_change);
-                co_await until_so([this]
-                                  { return server.cli({"ZCARD", keys[0] + "{queue}"}) == "1"; });
+                co_await until_so([this] { return server.cli({"ZCARD", key + "{queue}"}) == "1"; });
                 may_read("-hgetall");
             };
             co_await guarded.async_with(body);
@@ -439,7 +438,7 @@ BOOST_AUTO_TEST_CASE(a_notification_passes_to_the_next_waiter_if_the_body_throws
             woken += 10;
         }
     };
-    const std::string condition_waiters = keys[0] + "{sleepers}changed";
+    const std::string condition_waiters = key + "{sleepers}changed";
     run(
         [&]() -> task
         {

@@ -66,15 +66,14 @@ BOOST_AUTO_TEST_CASE(no_two_names_share_a_key)
 {
     std::set<std::string> keys;
     for (const std::string& name : strange_names)
-        for (const std::string& key : mutex_keys("p", name))
-            BOOST_TEST(keys.insert(key).second);
+        BOOST_TEST(keys.insert(object_key("p", "mutex", name)).second);
 }
 
 BOOST_AUTO_TEST_CASE(the_keys_of_an_object_share_a_slot)
 {
     for (const std::string& name : strange_names)
     {
-        const lock_keys keys = mutex_keys("p", name);
+        const std::vector<std::string> keys = gate_keys("p", "barrier", name);
         const std::string tag = hash_tag(keys[0]);
         BOOST_TEST(!tag.empty());
         BOOST_TEST(tag.size() <= 2U);
@@ -92,28 +91,21 @@ BOOST_AUTO_TEST_CASE(there_are_sixty_four_tags)
 {
     std::set<std::string> tags;
     for (int i = 0; i < 4000; ++i)
-        tags.insert(hash_tag(mutex_keys("p", std::to_string(i))[0]));
+        tags.insert(hash_tag(object_key("p", "mutex", std::to_string(i))));
     BOOST_TEST(tags.size() == 64U);
 }
 
 BOOST_AUTO_TEST_CASE(a_key_is_readable)
 {
-    BOOST_TEST(mutex_keys("p", "printer 1")[0].ends_with("}:mutex:printer%201"));
-    BOOST_TEST(mutex_keys("p", "x")[0].starts_with("p:{"));
-}
-
-BOOST_AUTO_TEST_CASE(the_keys_of_a_monitor)
-{
-    BOOST_TEST(monitor_keys("p", "printer") ==
-                   (lock_keys{"p:{63}:monitor:printer", "p:{63}:monitor.state:printer"}),
-               boost::test_tools::per_element());
+    BOOST_TEST(object_key("p", "mutex", "printer 1").ends_with("}:mutex:printer%201"));
+    BOOST_TEST(object_key("p", "mutex", "x").starts_with("p:{"));
 }
 
 BOOST_AUTO_TEST_CASE(the_keys_of_gates)
 {
     BOOST_TEST(gate_keys("p", "event", "printer") ==
-                   (lock_keys{"p:{63}:event:printer", "p:{63}:event.waiters:printer",
-                              "p:{63}:event.done:printer"}),
+                   (std::vector<std::string>{"p:{63}:event:printer", "p:{63}:event.waiters:printer",
+                                             "p:{63}:event.done:printer"}),
                boost::test_tools::per_element());
     BOOST_TEST(gate_keys("p", "barrier", "printer").size() == 4U);
     BOOST_TEST(gate_keys("p", "barrier", "printer")[3] == "p:{63}:barrier.arrivals:printer");
@@ -122,10 +114,10 @@ BOOST_AUTO_TEST_CASE(the_keys_of_gates)
 // Programs of different versions, on different machines, must use the same key for a lock.
 BOOST_AUTO_TEST_CASE(keys_are_the_same_everywhere)
 {
-    BOOST_TEST(mutex_keys("p", "printer")[0] == "p:{63}:mutex:printer");
-    BOOST_TEST(mutex_keys("p", "printer 1")[0] == "p:{52}:mutex:printer%201");
-    BOOST_TEST(mutex_keys("p", "Z\u00fcrich")[0] == "p:{32}:mutex:Z\u00fcrich");
-    BOOST_TEST(mutex_keys("p", "{a}%")[0] == "p:{35}:mutex:%7Ba%7D%25");
+    BOOST_TEST(object_key("p", "mutex", "printer") == "p:{63}:mutex:printer");
+    BOOST_TEST(object_key("p", "mutex", "printer 1") == "p:{52}:mutex:printer%201");
+    BOOST_TEST(object_key("p", "mutex", "Z\u00fcrich") == "p:{32}:mutex:Z\u00fcrich");
+    BOOST_TEST(object_key("p", "mutex", "{a}%") == "p:{35}:mutex:%7Ba%7D%25");
 }
 
 BOOST_AUTO_TEST_CASE(invalid_names_are_recognised)

@@ -368,7 +368,7 @@ BOOST_AUTO_TEST_CASE(an_acquire_states_the_highest_token_of_all_locks)
     release(hold(fence));
     answer(say(status::released));
     machine.close_lock(lock);
-    lock = machine.open_lock(mutex_keys("t", "another"), {});
+    lock = machine.open_lock(object_key("t", "mutex", "another"), {});
     want();
     BOOST_TEST(commands[0].arguments[6] == std::to_string(fence));
 }
@@ -458,7 +458,7 @@ BOOST_AUTO_TEST_CASE(a_closed_lock_is_forgotten_with_its_last_attempt)
     release(id);
     answer(say(status::released));
     BOOST_TEST((only<released>().result == client_result::ok));
-    const lock_id another = machine.open_lock(mutex_keys("t", "another"), {});
+    const lock_id another = machine.open_lock(object_key("t", "mutex", "another"), {});
     BOOST_TEST(another != lock);
     machine.close_lock(another);
 }

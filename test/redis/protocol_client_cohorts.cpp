@@ -464,14 +464,14 @@ BOOST_AUTO_TEST_CASE(an_attempt_after_a_notified_one_queues_at_the_server)
 
 BOOST_AUTO_TEST_CASE(objects_of_the_same_name_share_a_cohort)
 {
-    const lock_id again = machine.open_lock(mutex_keys("t", "lock"), cohort_of(2));
+    const lock_id again = machine.open_lock(object_key("t", "mutex", "lock"), cohort_of(2));
     BOOST_TEST(again == lock);
-    BOOST_TEST(machine.open_lock(mutex_keys("t", "another"), cohort_of(2)) != lock);
+    BOOST_TEST(machine.open_lock(object_key("t", "mutex", "another"), cohort_of(2)) != lock);
     // Only closing the last object ends the cohort.
     machine.close_lock(again);
     const attempt_id first = hold();
     machine.close_lock(lock);
-    BOOST_TEST(machine.open_lock(mutex_keys("t", "lock"), cohort_of(2)) != lock);
+    BOOST_TEST(machine.open_lock(object_key("t", "mutex", "lock"), cohort_of(2)) != lock);
     release_later(first);
     answer(say(status::released));
     BOOST_TEST(machine.attempt_count() == 0U);
@@ -479,17 +479,18 @@ BOOST_AUTO_TEST_CASE(objects_of_the_same_name_share_a_cohort)
 
 BOOST_AUTO_TEST_CASE(objects_with_different_options_do_not_share_a_cohort)
 {
-    const lock_id other = machine.open_lock(mutex_keys("t", "lock"), cohort_of(3));
+    const lock_id other = machine.open_lock(object_key("t", "mutex", "lock"), cohort_of(3));
     BOOST_TEST(other != lock);
     // From now on, new objects share the newest cohort. Closing the other object makes no difference.
     machine.close_lock(lock);
-    BOOST_TEST(machine.open_lock(mutex_keys("t", "lock"), cohort_of(3)) == other);
+    BOOST_TEST(machine.open_lock(object_key("t", "mutex", "lock"), cohort_of(3)) == other);
 }
 
 BOOST_AUTO_TEST_CASE(without_cohorts_each_object_is_a_lock_of_its_own)
 {
     driven_client other;
-    BOOST_TEST(other.machine.open_lock(mutex_keys("t", "lock"), lease_options()) != other.lock);
+    BOOST_TEST(other.machine.open_lock(object_key("t", "mutex", "lock"), lease_options()) !=
+               other.lock);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

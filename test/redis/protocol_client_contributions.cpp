@@ -139,7 +139,8 @@ BOOST_AUTO_TEST_CASE(a_third_of_the_usable_lease_is_left_for_the_renewal_of_a_co
 {
     contribution_client client;
     client.machine = redis::detail::protocol_client({driven_client::nonce, "t:0:wake:", 4s, 0.9});
-    client.lock = client.machine.open_lock(redis::detail::mutex_keys("t", "lock"), with_state());
+    client.lock =
+        client.machine.open_lock(redis::detail::object_key("t", "mutex", "lock"), with_state());
     client.connect();
     client.contribute(client.hold(driven_client::first_fence));
     client.answer(client.say(driven_client::status::released));

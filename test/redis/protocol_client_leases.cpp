@@ -127,7 +127,7 @@ BOOST_AUTO_TEST_CASE(a_refused_confirmation_ends_the_wait)
 BOOST_AUTO_TEST_CASE(the_usable_lease_is_shortened_by_the_clock_drift)
 {
     machine = protocol_client({nonce, "t:0:wake:", 50ms, 1.0 / 3, 0s, 10});
-    lock = machine.open_lock(mutex_keys("t", "lock"), {});
+    lock = machine.open_lock(object_key("t", "mutex", "lock"), {});
     connect();
     const attempt_id id = want();
     answer(own(fence, 10s));
@@ -152,7 +152,7 @@ BOOST_AUTO_TEST_CASE(a_third_of_the_usable_lease_is_left_for_the_renewal)
             for (const local_time margin : {1ms, 4000ms})
             {
                 machine = protocol_client({nonce, "t:0:wake:", margin, fraction, 0s, drift});
-                lock = machine.open_lock(mutex_keys("t", "lock"), {});
+                lock = machine.open_lock(object_key("t", "mutex", "lock"), {});
                 commands.clear();
                 connect();
                 const attempt_id id = want();
@@ -167,7 +167,7 @@ BOOST_AUTO_TEST_CASE(renewals_that_are_due_soon_are_sent_together)
 {
     hold();
     pass(10ms);
-    lock = machine.open_lock(mutex_keys("t", "another"), {});
+    lock = machine.open_lock(object_key("t", "mutex", "another"), {});
     hold();
     pass(4990ms);
     BOOST_TEST(sent() == "renew");

@@ -192,7 +192,7 @@ BOOST_AUTO_TEST_CASE(an_attempt_that_needs_no_repetition_does_not_delay_others)
 {
     const attempt_id first = want();
     refuse("MISCONF script: abc, on @user_script:3.");
-    lock = machine.open_lock(mutex_keys("t", "another"), {});
+    lock = machine.open_lock(object_key("t", "mutex", "another"), {});
     want();
     refuse("MISCONF");
     receive(grant(first, fence, 15s));
@@ -240,7 +240,7 @@ BOOST_AUTO_TEST_CASE(renewals_are_sent_in_batches_of_16)
     std::vector<lock_id> locks;
     for (int i = 0; i < 40; ++i)
     {
-        lock = machine.open_lock(mutex_keys("t", "lock " + std::to_string(i)), {});
+        lock = machine.open_lock(object_key("t", "mutex", "lock " + std::to_string(i)), {});
         hold();
     }
     pass(5100ms);
@@ -265,7 +265,7 @@ BOOST_AUTO_TEST_CASE(resyncs_are_sent_in_batches_of_16)
 BOOST_AUTO_TEST_CASE(a_refused_batch_is_divided_so_that_one_lock_does_not_end_the_others)
 {
     const attempt_id one = hold();
-    lock = machine.open_lock(mutex_keys("t", "another"), {});
+    lock = machine.open_lock(object_key("t", "mutex", "another"), {});
     const attempt_id two = hold();
     pass(5100ms);
     BOOST_TEST(commands[0].keys.size() == 2U);
@@ -284,7 +284,7 @@ BOOST_AUTO_TEST_CASE(a_refused_batch_is_divided_so_that_one_lock_does_not_end_th
 BOOST_AUTO_TEST_CASE(a_lock_that_is_unlocked_while_its_batch_is_refused_is_released)
 {
     hold();
-    lock = machine.open_lock(mutex_keys("t", "another"), {});
+    lock = machine.open_lock(object_key("t", "mutex", "another"), {});
     const attempt_id two = hold();
     pass(5100ms);
     release(two);
@@ -530,7 +530,7 @@ BOOST_AUTO_TEST_CASE(only_calls_that_were_sent_once_are_forgotten)
 {
     lease_options options;
     options.pool.emplace(pool_shape{3, 3});
-    const lock_id pool = machine.open_lock(pool_keys("t", "semaphore", "pool"), options);
+    const lock_id pool = machine.open_lock(object_key("t", "semaphore", "pool"), options);
     const auto add = [&]
     {
         machine.call(now, pool, call_kind::add, 1);
@@ -554,7 +554,7 @@ BOOST_AUTO_TEST_CASE(a_call_is_not_repeated_after_an_hour)
 {
     lease_options options;
     options.pool.emplace(pool_shape{3, 3});
-    const lock_id pool = machine.open_lock(pool_keys("t", "semaphore", "pool"), options);
+    const lock_id pool = machine.open_lock(object_key("t", "semaphore", "pool"), options);
     machine.call(now, pool, call_kind::add, 1);
     machine.call(now, pool, call_kind::read, 0);
     pass(0us);
@@ -576,7 +576,7 @@ BOOST_AUTO_TEST_CASE(the_outcome_of_a_repeated_call_that_is_refused_is_unknown)
 {
     lease_options options;
     options.pool.emplace(pool_shape{3, 3});
-    const lock_id pool = machine.open_lock(pool_keys("t", "semaphore", "pool"), options);
+    const lock_id pool = machine.open_lock(object_key("t", "semaphore", "pool"), options);
     machine.call(now, pool, call_kind::add, 1);
     machine.call(now, pool, call_kind::read, 0);
     pass(0us);
@@ -597,7 +597,7 @@ BOOST_AUTO_TEST_CASE(the_outcome_of_a_repeated_call_that_changed_nothing_is_unkn
 {
     lease_options options;
     options.pool.emplace(pool_shape{3, 3});
-    const lock_id pool = machine.open_lock(pool_keys("t", "semaphore", "pool"), options);
+    const lock_id pool = machine.open_lock(object_key("t", "semaphore", "pool"), options);
     for (const auto refusal : {status::excess, status::exists, status::mismatch})
         for (const bool is_repeated : {true, false})
         {
@@ -619,7 +619,7 @@ BOOST_AUTO_TEST_CASE(the_outcome_of_a_call_that_fails_inside_its_script_is_unkno
 {
     lease_options options;
     options.pool.emplace(pool_shape{3, 3});
-    const lock_id pool = machine.open_lock(pool_keys("t", "semaphore", "pool"), options);
+    const lock_id pool = machine.open_lock(object_key("t", "semaphore", "pool"), options);
     machine.call(now, pool, call_kind::add, 1);
     machine.call(now, pool, call_kind::read, 0);
     machine.notify(now, lock, "c", false);
@@ -636,7 +636,7 @@ BOOST_AUTO_TEST_CASE(the_outcome_of_a_repeated_take_that_is_refused_is_unknown)
 {
     lease_options options;
     options.pool.emplace(pool_shape{3, 0});
-    const lock_id pool = machine.open_lock(pool_keys("t", "semaphore", "pool"), options);
+    const lock_id pool = machine.open_lock(object_key("t", "semaphore", "pool"), options);
     attempt_request what;
     what.takes = true;
     for (const bool is_repeated : {true, false})

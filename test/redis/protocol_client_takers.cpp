@@ -171,7 +171,7 @@ BOOST_AUTO_TEST_CASE(a_cancelled_take_may_have_its_units)
 BOOST_AUTO_TEST_CASE(objects_with_the_same_name_share_no_slot)
 {
     const lock_id first = lock;
-    const lock_id second = machine.open_lock(pool_keys("t", "pool", "lock"), pool_of_three());
+    const lock_id second = machine.open_lock(object_key("t", "pool", "lock"), pool_of_three());
     std::set<std::string> slots;
     const auto take_from = [&](lock_id pool)
     {
@@ -185,7 +185,7 @@ BOOST_AUTO_TEST_CASE(objects_with_the_same_name_share_no_slot)
     take_from(first);
     take_from(second);
     machine.close_lock(first);
-    take_from(machine.open_lock(pool_keys("t", "pool", "lock"), pool_of_three()));
+    take_from(machine.open_lock(object_key("t", "pool", "lock"), pool_of_three()));
     take_from(second);
 }
 

@@ -182,7 +182,8 @@ BOOST_AUTO_TEST_CASE(another_monitor_of_the_same_name_has_slots_of_its_own)
 {
     transacting_client client;
     client.transact();
-    client.lock = client.machine.open_lock(redis::detail::mutex_keys("t", "lock"), with_state());
+    client.lock =
+        client.machine.open_lock(redis::detail::object_key("t", "mutex", "lock"), with_state());
     client.transact();
     BOOST_TEST(client.commands.at(1).arguments.at(client.slot) == "abc#0.2.0");
 }

@@ -672,7 +672,7 @@ private:
         BOOST_TEST_REQUIRE(!reply.is_error(), reply.text);
     }
 
-    std::vector<std::string> keys_ = redis::detail::mutex_keys("t", "lock");
+    std::vector<std::string> keys_{redis::detail::object_key("t", "mutex", "lock")};
 };
 
 BOOST_AUTO_TEST_CASE(a_message_lost_with_its_connection_does_not_execute_the_transaction_twice)

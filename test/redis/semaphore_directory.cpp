@@ -72,7 +72,7 @@ struct scene
     turnstile::test::running_context context;
     session first{context.get_executor(), undisturbed(server.url()), session_thread::own};
     semaphore_directory directory{first, "d"};
-    const std::string index = turnstile::redis::detail::directory_key("turnstile", "d");
+    const std::string index = turnstile::redis::detail::object_key("turnstile", "directory", "d");
 };
 
 /// A directory of another session.

@@ -473,8 +473,8 @@ struct objects_of_many_kinds
         turnstile::redis::detail::gate_keys("turnstile", "event", "a")[0],
         turnstile::redis::detail::gate_keys("turnstile", "latch", "a")[0],
         turnstile::redis::detail::gate_keys("turnstile", "barrier", "a")[0],
-        turnstile::redis::detail::pool_keys("turnstile", "semaphore", "a")[0],
-        turnstile::redis::detail::job_queue_key("turnstile", "a")};
+        turnstile::redis::detail::object_key("turnstile", "semaphore", "a"),
+        turnstile::redis::detail::object_key("turnstile", "jobs", "a")};
 };
 
 }  // namespace

@@ -299,7 +299,7 @@ BOOST_AUTO_TEST_CASE(a_sum_has_to_be_a_value_of_its_member)
     BOOST_TEST(is_one_command(change().add(&room::small, 255)));
     failure_of(change().add(&room::small, 1), out_of_range);
     BOOST_TEST(field("small") == "255");
-    const std::string key = redis::detail::monitor_keys("turnstile", "room")[0];
+    const std::string key = redis::detail::object_key("turnstile", "monitor", "room");
     BOOST_TEST(packed_word(server.cli({"HGET", key, "state"}), "owner") == "");
 }
 
@@ -387,7 +387,7 @@ BOOST_AUTO_TEST_CASE(a_waiting_transaction_takes_one_command_and_one_message)
     const auto waiting = [this]
     {
         return server.cli(
-            {"ZCARD", redis::detail::monitor_keys("turnstile", "room")[0] + "{queue}"});
+            {"ZCARD", redis::detail::object_key("turnstile", "monitor", "room") + "{queue}"});
     };
     std::string completed;
     run(
@@ -424,7 +424,7 @@ BOOST_AUTO_TEST_CASE(a_waiting_transaction_takes_one_command_and_one_message)
 BOOST_AUTO_TEST_CASE(a_transaction_on_a_condition_takes_one_command_and_one_message)
 {
     const std::string key =
-        redis::detail::monitor_keys("turnstile", "room")[0] + "{sleepers}ok_to_read";
+        redis::detail::object_key("turnstile", "monitor", "room") + "{sleepers}ok_to_read";
     const auto before = session.metrics();
     bool has_entered = false;
     run(

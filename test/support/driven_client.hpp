@@ -41,8 +41,8 @@ public:
 
     explicit driven_client(const redis::detail::lease_options& options = {})
         : machine(redis::detail::client_options{nonce, "t:0:wake:"})
-        , lock(machine.open_lock(options.pool ? redis::detail::pool_keys("t", "pool", "lock")
-                                              : redis::detail::mutex_keys("t", "lock"),
+        , lock(machine.open_lock(options.pool ? redis::detail::object_key("t", "pool", "lock")
+                                              : redis::detail::object_key("t", "mutex", "lock"),
                                  options))
     {
     }

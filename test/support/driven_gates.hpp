@@ -41,7 +41,7 @@ public:
         gate = machine.open_gate(options_);
     }
 
-    [[nodiscard]] const redis::detail::lock_keys& keys() const { return options_.keys; }
+    [[nodiscard]] const std::vector<std::string>& keys() const { return options_.keys; }
 
     void connect(std::uint64_t incarnation = 1)
     {

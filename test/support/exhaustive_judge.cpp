@@ -19,7 +19,7 @@ namespace {
 
 using stage = exhaustive_section::stage;
 
-std::vector<std::string> queue_of(const redis_store& store, const lock_keys& keys)
+std::vector<std::string> queue_of(const redis_store& store, const std::vector<std::string>& keys)
 {
     return members_of(store, keys[1]);
 }

@@ -161,7 +161,7 @@ namespace {
 using kind = portrait::kind;
 using words = std::vector<portrait::word>;
 
-std::string condition_key(const lock_keys& keys)
+std::string condition_key(const std::vector<std::string>& keys)
 {
     return keys[0] + "{sleepers}" + exhaustive_condition;
 }
@@ -318,7 +318,7 @@ void draw(portrait& into, const redis_store& store, const std::string& key,
     }
 }
 
-void draw(portrait& into, const redis_store& store, const lock_keys& keys,
+void draw(portrait& into, const redis_store& store, const std::vector<std::string>& keys,
           const std::set<std::int64_t>& fences)
 {
     const auto* state = store.hash(keys[0]);
@@ -409,7 +409,7 @@ std::string without_incarnation(const std::string& id)
     return id.substr(0, id.find('#')) + id.substr(id.find('.'));
 }
 
-std::set<std::string> signalled_of(const redis_store& store, const lock_keys& keys)
+std::set<std::string> signalled_of(const redis_store& store, const std::vector<std::string>& keys)
 {
     constexpr std::string_view mark = "signalled ";
     std::set<std::string> result;
@@ -420,7 +420,8 @@ std::set<std::string> signalled_of(const redis_store& store, const lock_keys& ke
     return result;
 }
 
-std::vector<std::string> condition_waiters_of(const redis_store& store, const lock_keys& keys)
+std::vector<std::string> condition_waiters_of(const redis_store& store,
+                                              const std::vector<std::string>& keys)
 {
     return members_of(store, condition_key(keys));
 }
@@ -430,18 +431,19 @@ attempt_id find_double_command(const protocol_client& machine)
     return client_state::double_command(machine);
 }
 
-std::int64_t number_of(const redis_store& store, const lock_keys& keys, const char* field)
+std::int64_t number_of(const redis_store& store, const std::vector<std::string>& keys,
+                       const char* field)
 {
     const std::string text = lock_field(store, keys[0], field);
     return text.empty() ? 0 : std::stoll(text);
 }
 
-std::string owner_of(const redis_store& store, const lock_keys& keys)
+std::string owner_of(const redis_store& store, const std::vector<std::string>& keys)
 {
     return lock_field(store, keys[0], "owner");
 }
 
-fingerprint fingerprint_of(const exhaustive_state& state, const lock_keys& keys,
+fingerprint fingerprint_of(const exhaustive_state& state, const std::vector<std::string>& keys,
                            std::span<const std::uint8_t> kinds, std::int64_t back)
 {
     std::set<std::int64_t> fences;

@@ -199,7 +199,7 @@ struct exhaustive_state
 
 /// @p kinds: see take_fingerprint. @p back: see measure.
 [[nodiscard]] fingerprint fingerprint_of(const exhaustive_state& state,
-                                         const redis::detail::lock_keys& keys,
+                                         const std::vector<std::string>& keys,
                                          std::span<const std::uint8_t> kinds, std::int64_t back);
 
 /// Whether an attempt waits on the condition according to its client, with no command about it
@@ -218,13 +218,13 @@ inline const std::string exhaustive_condition = "c";
 
 /// The ids that are marked as notified, without their incarnations.
 [[nodiscard]] std::set<std::string> signalled_of(const redis_store& store,
-                                                 const redis::detail::lock_keys& keys);
+                                                 const std::vector<std::string>& keys);
 
 [[nodiscard]] std::string without_incarnation(const std::string& id);
 
 /// The ids of the waiters on the condition, by ticket.
 [[nodiscard]] std::vector<std::string> condition_waiters_of(const redis_store& store,
-                                                            const redis::detail::lock_keys& keys);
+                                                            const std::vector<std::string>& keys);
 
 /// The attempts to which a command in flight refers.
 [[nodiscard]] std::vector<redis::detail::attempt_id> attempts_under_way(
@@ -235,11 +235,11 @@ inline const std::string exhaustive_condition = "c";
     const redis::detail::protocol_client& machine);
 
 /// A number in the lock's state on a server; 0 if it is absent.
-[[nodiscard]] std::int64_t number_of(const redis_store& store, const redis::detail::lock_keys& keys,
+[[nodiscard]] std::int64_t number_of(const redis_store& store, const std::vector<std::string>& keys,
                                      const char* field);
 
 /// The id of the holder; empty if there is none.
-[[nodiscard]] std::string owner_of(const redis_store& store, const redis::detail::lock_keys& keys);
+[[nodiscard]] std::string owner_of(const redis_store& store, const std::vector<std::string>& keys);
 
 }  // namespace turnstile::test
 

@@ -19,7 +19,7 @@ using namespace redis::detail;
 exhaustive_world::exhaustive_world(script_engine& scripts, const exhaustive_options& options)
     : scripts_(scripts)
     , options_(options)
-    , keys_(keys_of_lock(mutex_keys("all", "lock")[0]))
+    , keys_(keys_of_lock(object_key("all", "mutex", "lock")))
 {
 }
 
@@ -51,7 +51,7 @@ exhaustive_state exhaustive_world::begin()
         lease.idle = idle_time;
         process& who = result.clients[i].edit();
         who.machine.emplace(options, options_.guards);
-        who.lock = who.machine->open_lock({keys_[0]}, lease);
+        who.lock = who.machine->open_lock(keys_[0], lease);
         connect(result, i);
     }
     return result;

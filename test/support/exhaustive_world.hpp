@@ -184,7 +184,7 @@ private:
 
     script_engine& scripts_;
     exhaustive_options options_;
-    redis::detail::lock_keys keys_;
+    std::vector<std::string> keys_;
     std::size_t longest_queue_ = 0;
     std::size_t most_asleep_ = 0;
     std::string violation_;

@@ -122,12 +122,12 @@ struct faults_monitor_scene : coroutine_scene
     }
     [[nodiscard]] std::string condition_waiters() const
     {
-        return server.cli({"ZCARD", keys[0] + "{sleepers}signal"});
+        return server.cli({"ZCARD", key + "{sleepers}signal"});
     }
 
-    [[nodiscard]] std::string waiters() const { return server.cli({"ZCARD", keys[0] + "{queue}"}); }
+    [[nodiscard]] std::string waiters() const { return server.cli({"ZCARD", key + "{queue}"}); }
 
-    const redis::detail::lock_keys keys = redis::detail::monitor_keys("turnstile", "room");
+    const std::string key = redis::detail::object_key("turnstile", "monitor", "room");
     redis_server server;
     tcp_proxy proxy;
     redis::session far;

@@ -21,7 +21,7 @@ class lock_view
 {
 public:
     lock_view(const redis_server& server, const std::string& name)
-        : keys(keys_of_lock(redis::detail::mutex_keys("turnstile", name)[0]))
+        : keys(keys_of_lock(redis::detail::object_key("turnstile", "mutex", name)))
         , server_(&server)
     {
     }
@@ -48,7 +48,7 @@ public:
         return packed_word(server_->cli({"HGET", keys[0], "state"}), name);
     }
 
-    redis::detail::lock_keys keys;
+    std::vector<std::string> keys;
 
 private:
     const redis_server* server_;

@@ -32,7 +32,7 @@ class pool_judge final : public history_judge
 {
 public:
     /// The lease is the longest one, and the memory is the shortest time for which the server remembers an unused pool.
-    pool_judge(std::vector<redis::detail::lock_keys> pools, redis::detail::pool_shape shape,
+    pool_judge(std::vector<std::vector<std::string>> pools, redis::detail::pool_shape shape,
                time lease, time shortest_memory)
         : keys_(std::move(pools))
         , pools_(keys_.size())
@@ -170,7 +170,7 @@ private:
         return (each.forgetful && set_back_ > 0) || each.forgot_at > first_damage_at_;
     }
 
-    std::vector<redis::detail::lock_keys> keys_;
+    std::vector<std::vector<std::string>> keys_;
     std::vector<pool> pools_;
     redis::detail::pool_shape shape_;
     time lease_;

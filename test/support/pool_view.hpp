@@ -21,7 +21,7 @@ class pool_view
 public:
     pool_view(const redis_server& server, const std::string& name,
               const std::string& kind = "semaphore")
-        : keys(all_pool_keys(redis::detail::pool_keys("turnstile", kind, name)[0]))
+        : keys(all_pool_keys(redis::detail::object_key("turnstile", kind, name)))
         , server_(&server)
     {
     }

@@ -46,16 +46,18 @@ simulation_world::simulation_world(script_engine& scripts, const simulation_opti
     , keys_(
           [&]
           {
-              std::vector<lock_keys> keys;
+              std::vector<std::vector<std::string>> keys;
               const unsigned count = options.locks != 0 ? options.locks : 1 + dice_.below(3);
               keys.reserve(count);
               for (unsigned i = 0; i < count; ++i)
-                  keys.push_back(
-                      options.directory ? lock_keys{listed_key(directory_key("sim", "directory"),
-                                                               "pool" + std::to_string(i))}
-                      : has_pools()
-                          ? pool_keys("sim", "pool", std::to_string(i))
-                          : keys_of_lock(mutex_keys("sim", "lock " + std::to_string(i))[0]));
+                  if (options.directory)
+                      keys.push_back({listed_key(object_key("sim", "directory", "directory"),
+                                                 "pool" + std::to_string(i))});
+                  else if (has_pools())
+                      keys.push_back({object_key("sim", "pool", std::to_string(i))});
+                  else
+                      keys.push_back(
+                          keys_of_lock(object_key("sim", "mutex", "lock " + std::to_string(i))));
               return keys;
           }())
     , lease_(microseconds(options.lease).count())
@@ -67,7 +69,7 @@ simulation_world::simulation_world(script_engine& scripts, const simulation_opti
     // Long ago.
     server_started_ = -microseconds(std::chrono::hours(1)).count();
     store_.counts = options.counts;
-    index_ = directory_key("sim", "directory");
+    index_ = object_key("sim", "directory", "directory");
     const world_time shortest_memory =
         options.equal_leases ? 2 * lease_ : lease_ / shortest_lease_divisor;
     if (has_pools())
@@ -110,14 +112,13 @@ void simulation_world::start(std::size_t index)
 lock_id simulation_world::open_lock(std::size_t index, std::size_t lock)
 {
     client& who = clients_[index];
-    const lock_keys& keys = keys_[lock];
     lease_options options = random_leases();
     options.renew = who.renews;
     options.cohort = options_.cohort;
     options.state = state_key(lock);
     if (has_pools())
         options.pool = shape_;
-    return who.machine->open_lock(has_pools() ? keys : lock_keys{keys[0]}, options);
+    return who.machine->open_lock(keys_[lock][0], options);
 }
 
 /// The lock for a new section. Sometimes a new object replaces the former one, which may still be in use.

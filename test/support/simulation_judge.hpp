@@ -29,7 +29,7 @@ class simulation_judge final : public history_judge
 {
 public:
     /// The lease is the longest one, and the memory is the shortest time for which the server remembers an unused lock.
-    simulation_judge(std::vector<redis::detail::lock_keys> locks, time lease, time shortest_memory,
+    simulation_judge(std::vector<std::vector<std::string>> locks, time lease, time shortest_memory,
                      bool has_cohorts)
         : keys_(std::move(locks))
         , locks_(keys_.size())
@@ -112,7 +112,7 @@ private:
         return each.forgetful && set_back_ > 0;
     }
 
-    std::vector<redis::detail::lock_keys> keys_;
+    std::vector<std::vector<std::string>> keys_;
     std::vector<lock> locks_;
     time lease_;
     time shortest_memory_;

@@ -317,7 +317,7 @@ private:
     simulation_result result_;
     pool_use use_;
     redis::detail::pool_shape shape_;
-    std::vector<redis::detail::lock_keys> keys_;
+    std::vector<std::vector<std::string>> keys_;
     world_time lease_;
     std::unique_ptr<history_judge> judge_;
     // The same judge, if there are pools.

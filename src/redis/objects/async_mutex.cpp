@@ -13,16 +13,16 @@ namespace turnstile::redis {
 
 namespace detail {
 
-lock_handle::lock_handle(std::shared_ptr<session_core> session, std::string what, lock_keys where,
+lock_handle::lock_handle(std::shared_ptr<session_core> session, std::string what, std::string where,
                          const lease_options& how, const durability_options& how_safe)
     : core(std::move(session))
     , name(std::move(what))
-    , keys(std::move(where))
+    , key(std::move(where))
     , options(how)
     , durability(how_safe)
     // The key comes first, so sessions that reach one server by different names order its locks equally.
     // The databases of a server have different locks.
-    , order(keys[0] + ' ' + core->settings.server_name() + ' ' +
+    , order(key + ' ' + core->settings.server_name() + ' ' +
             std::to_string(core->settings.database))
 {
 }
@@ -287,11 +287,11 @@ std::shared_ptr<detail::lock_handle> make_lock(const session& owner, std::string
 {
     detail::check_name(name);
     const auto& core = detail::session_access::core(owner);
-    auto keys = detail::mutex_keys(core->settings.prefix, name);
+    std::string key = detail::object_key(core->settings.prefix, "mutex", name);
     const detail::durability_options durability = detail::durability_of(options);
     const detail::lease_options lease = detail::lease_of(
         core->settings, options, durability.replicas == 0 ? mutex_options::max_cohort : 0);
-    return std::make_shared<detail::lock_handle>(core, std::string(name), std::move(keys), lease,
+    return std::make_shared<detail::lock_handle>(core, std::string(name), std::move(key), lease,
                                                  durability);
 }
 

@@ -321,7 +321,7 @@ void permit_grant::start_keep(permit_grant owned, std::string_view key, std::str
         return complete(done, turnstile::errc::empty_guard);
     const permit_share::part part = owned.share_->parts().front();
     const std::shared_ptr<held_lock>& held = part.held;
-    if (held->lock->keys.front() != key)
+    if (held->lock->key != key)
         return complete(done, turnstile::errc::wrong_object);
     if (part.units != held->count().held)
         return complete(done, turnstile::errc::invalid_count);
@@ -442,8 +442,8 @@ std::shared_ptr<detail::lock_handle> make_pool(const session& owner, std::string
     lease.pool = detail::pool_shape{capacity, capacity - available};
     lease.adopts = options.adopt_capacity();
     return std::make_shared<detail::lock_handle>(
-        core, std::string(name), detail::pool_keys(core->settings.prefix, "semaphore", name), lease,
-        detail::durability_of(options));
+        core, std::string(name), detail::object_key(core->settings.prefix, "semaphore", name),
+        lease, detail::durability_of(options));
 }
 
 }  // namespace

@@ -23,7 +23,7 @@ constexpr int most_attempts = 5;
 
 directory_handle::directory_handle(std::shared_ptr<session_core> session, std::string_view name)
     : core(std::move(session))
-    , index(directory_key(core->settings.prefix, name))
+    , index(object_key(core->settings.prefix, "directory", name))
 {
 }
 

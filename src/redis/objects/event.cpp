@@ -23,7 +23,7 @@ std::shared_ptr<detail::lock_handle> make_pool(const session& owner, std::string
     detail::lease_options lease = detail::lease_of(core->settings, mutex_options());
     lease.pool = detail::pool_shape{capacity, is_set ? capacity - 1 : capacity};
     return std::make_shared<detail::lock_handle>(
-        core, std::string(name), detail::pool_keys(core->settings.prefix, "event", name), lease);
+        core, std::string(name), detail::object_key(core->settings.prefix, "event", name), lease);
 }
 
 }  // namespace

@@ -139,7 +139,7 @@ std::shared_ptr<job_queue_handle> make_job_queue(const session& owner, std::stri
     check_name(name);
     const auto& core = session_access::core(owner);
     job_queue_options options;
-    options.key = job_queue_key(core->settings.prefix, name);
+    options.key = object_key(core->settings.prefix, "jobs", name);
     options.lease = core->settings.lease;
     options.margin = std::min(core->settings.loss_margin, core->settings.lease / 4);
     return std::make_shared<job_queue_handle>(core, std::string(name), std::move(options),

@@ -20,11 +20,10 @@ std::shared_ptr<lock_handle> make_monitor(const session& owner, std::string_view
 {
     check_name(name);
     const auto& core = session_access::core(owner);
-    auto keys = monitor_keys(core->settings.prefix, name);
     lease_options lease = lease_of(core->settings, options);
-    lease.state = std::move(keys.back());
-    keys.pop_back();
-    return std::make_shared<lock_handle>(core, std::string(name), std::move(keys), lease,
+    lease.state = object_key(core->settings.prefix, "monitor.state", name);
+    return std::make_shared<lock_handle>(core, std::string(name),
+                                         object_key(core->settings.prefix, "monitor", name), lease,
                                          durability_of(options));
 }
 

@@ -359,18 +359,17 @@ semaphore_directory::semaphore_directory(session& session, std::string_view name
 std::shared_ptr<async_semaphore> semaphore_directory::find(std::string_view name)
 {
     detail::check_name(name);
-    return directory_->find(
-        name,
-        [&]
-        {
-            const auto& core = directory_->core;
-            detail::lease_options lease =
-                detail::lease_of(core->settings, semaphore_options(), 0, true);
-            // With -1 units outside, the scripts do not create a semaphore that is missing.
-            lease.pool = detail::pool_shape{async_semaphore::max_capacity, -1};
-            return new async_semaphore(std::make_shared<detail::lock_handle>(
-                core, std::string(name), detail::lock_keys{directory_->key_of(name)}, lease));
-        });
+    return directory_->find(name,
+                            [&]
+                            {
+                                const auto& core = directory_->core;
+                                detail::lease_options lease =
+                                    detail::lease_of(core->settings, semaphore_options(), 0, true);
+                                // With -1 units outside, the scripts do not create a semaphore that is missing.
+                                lease.pool = detail::pool_shape{async_semaphore::max_capacity, -1};
+                                return new async_semaphore(std::make_shared<detail::lock_handle>(
+                                    core, std::string(name), directory_->key_of(name), lease));
+                            });
 }
 
 }  // namespace turnstile::redis

@@ -46,7 +46,7 @@ std::shared_ptr<detail::lock_handle> make_pool(const session& owner, std::string
     detail::lease_options lease = detail::lease_of(core->settings, options);
     lease.pool = detail::pool_shape{special + shared_mutex::max_readers, 0};
     return std::make_shared<detail::lock_handle>(
-        core, std::string(name), detail::pool_keys(core->settings.prefix, "shared_mutex", name),
+        core, std::string(name), detail::object_key(core->settings.prefix, "shared_mutex", name),
         lease, detail::durability_of(options));
 }
 

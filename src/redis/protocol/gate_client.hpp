@@ -47,7 +47,7 @@ enum class gate_operation
 /// The properties of a gate.
 struct gate_options
 {
-    lock_keys keys;
+    std::vector<std::string> keys;
     /// The initial state if the gate does not exist yet: see lua/gate/prologue.lua.
     std::int64_t number = 0;
     /// How long an arrival at a barrier counts after its last renewal, and how often other waiters check

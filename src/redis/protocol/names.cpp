@@ -6,7 +6,6 @@
 
 #include <array>
 #include <charconv>
-#include <initializer_list>
 
 namespace turnstile::redis::detail {
 
@@ -50,24 +49,6 @@ std::string encode(std::string_view name)
 
 namespace {
 
-lock_keys keys_of(std::string_view prefix, std::string_view kind, std::string_view name,
-                  std::initializer_list<std::string_view> parts)
-{
-    const std::string tag =
-        std::string(prefix) + ":{" + std::to_string(hash(name) % tag_count) + "}:";
-    const std::string encoded = encode(name);
-    lock_keys result;
-    for (const std::string_view part : parts)
-    {
-        std::string& key = result.emplace_back(tag);
-        key += kind;
-        key += part;
-        key += ':';
-        key += encoded;
-    }
-    return result;
-}
-
 template <class Integer>
 bool take_number(std::string_view& text, int base, Integer& value) noexcept
 {
@@ -93,36 +74,26 @@ bool is_valid_name(std::string_view name) noexcept
     return !name.empty() && name.size() <= max_name_size;
 }
 
-lock_keys mutex_keys(std::string_view prefix, std::string_view name)
+std::string object_key(std::string_view prefix, std::string_view kind, std::string_view name)
 {
-    return keys_of(prefix, "mutex", name, {""});
+    return std::string(prefix)
+        .append(":{")
+        .append(std::to_string(hash(name) % tag_count))
+        .append("}:")
+        .append(kind)
+        .append(":")
+        .append(encode(name));
 }
 
-lock_keys monitor_keys(std::string_view prefix, std::string_view name)
+std::vector<std::string> gate_keys(std::string_view prefix, std::string_view kind,
+                                   std::string_view name)
 {
-    return keys_of(prefix, "monitor", name, {"", ".state"});
-}
-
-lock_keys pool_keys(std::string_view prefix, std::string_view kind, std::string_view name)
-{
-    return keys_of(prefix, kind, name, {""});
-}
-
-lock_keys gate_keys(std::string_view prefix, std::string_view kind, std::string_view name)
-{
+    std::vector<std::string> result;
+    for (const char* const part : {"", ".waiters", ".done"})
+        result.push_back(object_key(prefix, std::string(kind) + part, name));
     if (kind == "barrier")
-        return keys_of(prefix, kind, name, {"", ".waiters", ".done", ".arrivals"});
-    return keys_of(prefix, kind, name, {"", ".waiters", ".done"});
-}
-
-std::string job_queue_key(std::string_view prefix, std::string_view name)
-{
-    return keys_of(prefix, "jobs", name, {""})[0];
-}
-
-std::string directory_key(std::string_view prefix, std::string_view name)
-{
-    return keys_of(prefix, "directory", name, {""})[0];
+        result.push_back(object_key(prefix, "barrier.arrivals", name));
+    return result;
 }
 
 std::string listed_key(std::string_view directory, std::string_view name)

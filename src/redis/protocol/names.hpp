@@ -19,37 +19,23 @@ namespace turnstile::redis::detail {
 /// The longest name of an object, in bytes.
 inline constexpr std::size_t max_name_size = 64 * 1024;
 
-/// The keys that the commands of an object declare. The scripts of a lock or a pool derive the others from the first.
-using lock_keys = std::vector<std::string>;
-
 /// Whether a name is valid: not empty, and not longer than @ref max_name_size.
 [[nodiscard]] bool is_valid_name(std::string_view name) noexcept;
 
 /// The form of a name in keys: without braces, white space and control characters.
 [[nodiscard]] std::string encode(std::string_view name);
 
-/// The key of a mutex. All keys of an object share one of 64 hash tags, and so one cluster slot.
-[[nodiscard]] lock_keys mutex_keys(std::string_view prefix, std::string_view name);
+/// A key of an object: `PREFIX:{TAG}:KIND:NAME`. All keys of an object share one of 64 hash tags, and so one cluster
+/// slot. The scripts of locks, pools and job queues derive their other keys from this one, except the key of the state
+/// of a monitor, which has a kind of its own.
+[[nodiscard]] std::string object_key(std::string_view prefix, std::string_view kind,
+                                     std::string_view name);
 
-/// The keys of a monitor, which also share a hash tag: the lock and its state.
-[[nodiscard]] lock_keys monitor_keys(std::string_view prefix, std::string_view name);
+/// The keys of a gate: the state, the waiting connections, the executed calls; for a barrier also the arrivals.
+[[nodiscard]] std::vector<std::string> gate_keys(std::string_view prefix, std::string_view kind,
+                                                 std::string_view name);
 
-/// The declared key of a pool, which implements semaphores and shared mutexes.
-[[nodiscard]] lock_keys pool_keys(std::string_view prefix, std::string_view kind,
-                                  std::string_view name);
-
-/// The keys of a gate, which also share a hash tag: the state, the waiting connections, the executed calls; for a
-/// barrier also the arrivals.
-[[nodiscard]] lock_keys gate_keys(std::string_view prefix, std::string_view kind,
-                                  std::string_view name);
-
-/// The declared key of a job queue.
-[[nodiscard]] std::string job_queue_key(std::string_view prefix, std::string_view name);
-
-/// The key of a directory's index. The keys of its pools begin with it, so all lie in one cluster slot.
-[[nodiscard]] std::string directory_key(std::string_view prefix, std::string_view name);
-
-/// The key of a pool of a directory.
+/// The key of a pool of a directory. It begins with the key of the directory, so all lie in one cluster slot.
 [[nodiscard]] std::string listed_key(std::string_view directory, std::string_view name);
 
 /// The common prefix of the wake channels of a database.

@@ -20,31 +20,30 @@ protocol_client::protocol_client(client_options options, safeguards guards)
 
 // --- locks --------------------------------------------------------------------------------------
 
-lock_id protocol_client::open_lock(lock_keys keys, const lease_options& options)
+lock_id protocol_client::open_lock(std::string key, const lease_options& options)
 {
     if (options.cohort > 0)
     {
-        const auto found = shared_.find(keys[0]);
+        const auto found = shared_.find(key);
         if (found != shared_.end() && locks_.at(found->second).options == options)
         {
             ++locks_.at(found->second).open_count;
             return found->second;
         }
-        shared_[keys[0]] = last_lock_ + 1;
+        shared_[key] = last_lock_ + 1;
     }
     lock_state& lock = locks_[++last_lock_];
-    lock.keys = std::move(keys);
+    lock.own_keys.add(key);
+    lock.key = std::move(key);
     lock.clock = clock_bound(options_.drift);
     lock.options = options;
-    for (const std::string& key : lock.keys)
-        lock.own_keys.add(key);
     lock.all_keys = lock.own_keys;
     if (!options.state.empty())
         lock.all_keys.add(options.state);
     lock.option_words = words_of(options, options.lease);
     // Each monitor has slots of its own, see slot_of().
     lock.slots = options.state.empty()
-                     ? slots_by_key_.try_emplace(lock.keys[0], last_lock_).first->second
+                     ? slots_by_key_.try_emplace(lock.key, last_lock_).first->second
                      : last_lock_;
     ++slots_[lock.slots].users;
     return last_lock_;
@@ -55,7 +54,7 @@ void protocol_client::close_lock(lock_id id)
     const auto found = locks_.find(id);
     if (--found->second.open_count != 0)
         return;
-    if (const auto shared = shared_.find(found->second.keys[0]);
+    if (const auto shared = shared_.find(found->second.key);
         shared != shared_.end() && shared->second == id)
         shared_.erase(shared);
     if (found->second.uses == 0 && !found->second.unfinished)
@@ -67,7 +66,7 @@ void protocol_client::erase_lock(std::map<lock_id, lock_state>::iterator lock)
     if (const auto slots = slots_.find(lock->second.slots); --slots->second.users == 0)
     {
         if (lock->second.options.state.empty())
-            slots_by_key_.erase(lock->second.keys[0]);
+            slots_by_key_.erase(lock->second.key);
         slots_.erase(slots);
     }
     locks_.erase(lock);

@@ -73,7 +73,7 @@ public:
 
     /// Registers a lock, or a pool if the options describe one. Locks with a cohort share an id if their keys and
     /// options are equal.
-    lock_id open_lock(lock_keys keys, const lease_options& options);
+    lock_id open_lock(std::string key, const lease_options& options);
 
     /// Reverts one open_lock(). After the last one, the client forgets the lock as soon as its last attempt, call and
     /// contribution has ended.

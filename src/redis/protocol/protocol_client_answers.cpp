@@ -142,7 +142,7 @@ void protocol_client::examine(lock_state& lock, const script_answer& answer, std
         return;
     lock.trouble = trouble;
     if (is_damaged)
-        actions_.emplace_back(reported{damage_text(lock.keys[0], error)});
+        actions_.emplace_back(reported{damage_text(lock.key, error)});
     else
         actions_.emplace_back(reported{"the server cannot undo a contribution to the field '" +
                                        answer.bad_field + "' of the state at the key '" +

@@ -197,7 +197,7 @@ struct protocol_client_records
     };
 
     /// The slots in which the server remembers releases. A slot belongs to one attempt at a time. Objects with the same
-    /// keys share a set, except monitors: each monitor object has its own set, and its slot names contain its lock_id.
+    /// key share a set, except monitors: each monitor object has its own set, and its slot names contain its lock_id.
     struct slot_set
     {
         std::uint32_t users = 0;
@@ -207,7 +207,8 @@ struct protocol_client_records
 
     struct lock_state
     {
-        lock_keys keys;
+        // The key from which the scripts derive the others.
+        std::string key;
         lease_options options;
         // The keys and options as words of commands. For a monitor, all_keys ends with the key of its state.
         word_list own_keys;
@@ -226,7 +227,7 @@ struct protocol_client_records
         std::int64_t top_fence = 0;
         // The number of its attempts, calls and contributions, and of nudges and answers that are being processed.
         std::uint32_t uses = 0;
-        // The lock whose slots it uses: itself, or the first one with the same keys.
+        // The lock whose slots it uses: itself, or the first one with the same key.
         lock_id slots = 0;
         call_names calls;
         // The attempts that wait, by ticket: in the lock's queue, which has an empty name, and on each condition.

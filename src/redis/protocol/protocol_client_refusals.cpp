@@ -200,7 +200,7 @@ std::vector<std::string> protocol_client::keys_of_command(std::uint64_t number) 
     std::vector<std::string> result;
     if (const unanswered_command* const found = unanswered_.find(number))
         for (const lock_id id : locks_of(*found))
-            result.push_back(locks_.at(id).keys[0]);
+            result.push_back(locks_.at(id).key);
     return result;
 }
 
@@ -208,10 +208,7 @@ std::vector<std::string> protocol_client::keys_of_command(std::uint64_t number) 
 std::string protocol_client::keys_of(lock_id id) const
 {
     const lock_state& lock = locks_.at(id);
-    std::string result = lock.keys[0];
-    for (std::size_t i = 1; i != lock.keys.size(); ++i)
-        result += ", " + lock.keys[i];
-    return lock.options.state.empty() ? result : result + ", " + lock.options.state;
+    return lock.options.state.empty() ? lock.key : lock.key + ", " + lock.options.state;
 }
 
 void protocol_client::on_refused(attempt& it, operation op, std::string_view text)

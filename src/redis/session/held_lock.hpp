@@ -67,12 +67,12 @@ struct condition_handle
 class lock_handle
 {
 public:
-    lock_handle(std::shared_ptr<session_core> session, std::string what, lock_keys where,
+    lock_handle(std::shared_ptr<session_core> session, std::string what, std::string where,
                 const lease_options& how, const durability_options& how_safe = {});
 
     const std::shared_ptr<session_core> core;
     const std::string name;
-    const lock_keys keys;
+    const std::string key;
     const lease_options options;
     const durability_options durability;
     /// The position in the order of async_lock_all().

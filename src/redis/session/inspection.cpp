@@ -171,7 +171,7 @@ void inspect(session_engine& engine, const std::shared_ptr<lock_handle>& lock,
                                        session_keys(lock->core->settings.prefix).front(),
                                        std::to_string(lock_status::max_listed)};
     append_shape(arguments, lock->options);
-    engine.run_once(kind == inspected_kind::mutex ? "inspect" : "pool_inspect", lock->keys,
+    engine.run_once(kind == inspected_kind::mutex ? "inspect" : "pool_inspect", {lock->key},
                     std::move(arguments), 0,
                     [kind, done](error_code error, const std::vector<std::string>& leaves)
                     {
@@ -195,7 +195,7 @@ void break_lock(session_engine& engine, const breaking& what, const std::string&
     const lock_handle& lock = *what.lock;
     const config& settings = lock.core->settings;
     const bool is_pool = lock.options.pool.has_value();
-    lock_keys keys = lock.keys;
+    std::vector<std::string> keys{lock.key};
     if (!lock.options.state.empty())
         keys.push_back(lock.options.state);
     std::vector<std::string> arguments{

@@ -90,7 +90,7 @@ void session_engine::start_operation(const std::shared_ptr<lock_operation>& oper
     if (obstacle_ && (is_hopeless_ || !waits))
         return finish(operation, obstacle_, grant());
     if (lock.id == 0)
-        lock.id = client_.open_lock(lock.keys, lock.options);
+        lock.id = client_.open_lock(lock.key, lock.options);
     if (lock.durability.replicas > 0 && !replicas_)
         replicas_ = std::make_unique<replica_watch>(strand_, settings_, make_nonce(),
                                                     static_cast<replica_watch::observer&>(*this));
@@ -299,7 +299,7 @@ void session_engine::call(lock_handle& pool, call_kind what, std::int64_t number
     if (const error_code why = why_refused())
         return complete(done, why, 0);
     if (pool.id == 0)
-        pool.id = client_.open_lock(pool.keys, pool.options);
+        pool.id = client_.open_lock(pool.key, pool.options);
     calling_.emplace(client_.call(boot_time(), pool.id, what, number), std::pair(what, done));
     perform();
 }
@@ -313,7 +313,7 @@ void session_engine::notify(const condition_handle& condition, bool all, const c
     lock_id temporary = 0;
     lock_id& opened = lock.forgotten ? temporary : lock.id;
     if (opened == 0)
-        opened = client_.open_lock(lock.keys, lock.options);
+        opened = client_.open_lock(lock.key, lock.options);
     const call_id id = client_.notify(boot_time(), opened, condition.key, all);
     if (lock.forgotten)
         client_.close_lock(opened);

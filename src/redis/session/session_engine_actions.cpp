@@ -152,7 +152,7 @@ bool session_engine::report_loss(held_lock& held, const std::string& why) const
 /// The reason for a loss, and a hint.
 std::string session_engine::reason_of(const lost& what, const lock_handle& lock) const
 {
-    const std::string& key = lock.keys[0];
+    const std::string& key = lock.key;
     if (what.reason == loss_reason::expired)
     {
         const auto ago = std::chrono::duration_cast<std::chrono::system_clock::duration>(
