@@ -170,22 +170,6 @@ BOOST_AUTO_TEST_CASE(a_reconnect_replaces_an_unanswered_nudge)
     BOOST_TEST(sent() == "nudge");
 }
 
-BOOST_AUTO_TEST_CASE(nudges_are_later_further_back_in_the_queue)
-{
-    for (const auto& [position, later] : {std::pair("60", 60ms), {"9999", 64ms}})
-    {
-        connected_client other;
-        other.want();
-        script_answer answer = other.queued(5, 3s);
-        answer.extra = position;
-        other.answer(answer);
-        other.pass(3s + later);
-        BOOST_TEST(other.sent() == "");
-        other.pass(22ms);
-        BOOST_TEST(other.sent() == "nudge");
-    }
-}
-
 // Clients that wait for the same lock must not all ask at the same moment.
 BOOST_AUTO_TEST_CASE(nudges_of_different_clients_are_spread)
 {

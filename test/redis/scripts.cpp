@@ -37,7 +37,6 @@ BOOST_AUTO_TEST_CASE(acquire_again_answers_the_same)
     BOOST_TEST(acquire("a#1.1") == first, boost::test_tools::per_element());
     const words place = acquire("b#1.1");
     BOOST_TEST(place[0] == "queued");
-    BOOST_TEST(place[6] == "0");
     words again = acquire("b#1.1");
     BOOST_TEST(again[4] == place[4]);
     TEST_WORDS(queue(), "b#1.1");
@@ -47,8 +46,8 @@ BOOST_AUTO_TEST_CASE(acquire_queues_in_order)
 {
     acquire("a#1.1");
     acquire("b#1.1");
-    BOOST_TEST(acquire("c#1.1")[6] == "1");
-    BOOST_TEST(acquire("b#1.2")[6] == "2");
+    acquire("c#1.1");
+    acquire("b#1.2");
     TEST_WORDS(queue(), "b#1.1", "c#1.1", "b#1.2");
 }
 

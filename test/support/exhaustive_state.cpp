@@ -183,8 +183,7 @@ void draw(portrait& into, const script_answer& each, operation op)
     into.add(kind::server, each.deadline);
     into.add(kind::stamp, each.ticket);
     into.plain(each.more);
-    // The holder, the position among the waiters on the condition, or whether the attempt waited there. The
-    // position of a new waiter affects only the delays of nudges.
+    // The holder, the position among the waiters on the condition, or whether the attempt waited there.
     if (const auto id = parse_waiter_id(each.extra))
         into.id(*id);
     else if (op == operation::commit && !each.extra.empty())

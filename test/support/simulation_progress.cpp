@@ -21,9 +21,8 @@ namespace {
 constexpr world_time message_delay = 100'000;
 
 /// The server receives a nudge at most this long after the time for which a client has planned it: the nudges of clients
-/// are spread over 20 ms, there is 1 ms for each of 64 positions and 1 ms more, and up to 4 ms for the drift of the
-/// clocks in three leases.
-constexpr world_time nudge_delay = 20'000 + 65'000 + 4'000 + message_delay;
+/// are spread over 20 ms, there is 1 ms more, and up to 4 ms for the drift of the clocks in three leases.
+constexpr world_time nudge_delay = 20'000 + 1'000 + 4'000 + message_delay;
 
 constexpr world_time watch_interval = 50'000;
 

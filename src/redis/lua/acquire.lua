@@ -3,8 +3,8 @@
 -- KEYS       lock (and the state, of a monitor)
 -- ARGV       prefix, id, former ticket (0: none; `try`: does not queue), lease ms, claim ms, idle ms, seen fence (the
 --            highest one that the session knows, of any lock)
--- returns    own | queued | busy | foreign | wrongtype. The extra is the position of a new waiter; or, for the holder
---            of a monitor, the state, see contents()
+-- returns    own | queued | busy | foreign | wrongtype. For the holder of a monitor, the extra is the state, see
+--            contents()
 -- repeated   adds neither a grant nor a position; reports the present one
 -- wakes      the first waiter of the queue, if the lock is free once expired leases have ended
 -- complexity O(log waiters + fields)
@@ -33,15 +33,14 @@ if packed and not packed.err then
   -- because a capture would also slow down acquires without contention.
   elseif holder ~= '-' and holder ~= id and deadline + 0 > now and argv[3] == '0' and
     string.sub(rest, #expiry + #claim + 7) + 0 < now and not (state and type(redis.pcall('HLEN', state)) == 'table') then
-    local queue, position = key .. '{queue}', 0
+    local queue = key .. '{queue}'
     if redis.pcall('ZADD', queue, 'NX', stamp, id) == 1 then
-      if flags == 'w' then position = call('ZCARD', queue) - 1 end
       -- The queue may be new although the flag is set: a cancellation has removed the last waiter, or an operator has
       -- deleted the key.
-      if position == 0 then call('PEXPIRE', queue, math.ceil((expiry - now) / 1000)) end
+      if flags == '-' or call('ZCARD', queue) == 1 then call('PEXPIRE', queue, math.ceil((expiry - now) / 1000)) end
       call('HSET', key, 'state', '2 ' .. holder .. ' ' .. fence .. ' ' .. stamp .. ' ' .. deadline .. ' ' .. expiry ..
         ' ' .. claim .. ' 0 w ' .. stamp)
-      return 'queued ' .. stamp .. ' ' .. fence .. ' ' .. deadline .. ' ' .. stamp .. ' 0 ' .. position
+      return 'queued ' .. stamp .. ' ' .. fence .. ' ' .. deadline .. ' ' .. stamp .. ' 0 '
     end
   end
 end
@@ -57,7 +56,6 @@ if s.holder == '' and s.pending then process_pending(s) end
 -- is granted, because its former ticket may be the lowest.
 if s.holder == '' and s.waiting > 0 and ARGV[3] == 'try' then grant_next(s, id) end
 
-local position
 if s.holder == '' and s.waiting == 0 then
   grant_to(s, id, ARGV[7])
 elseif s.holder ~= id and not redis.call('ZSCORE', s.queue, id) then
@@ -65,9 +63,8 @@ elseif s.holder ~= id and not redis.call('ZSCORE', s.queue, id) then
     save(s, ARGV[4], ARGV[6])
     return answer(s, 'busy')
   end
-  position = s.waiting
   enqueue(s, id, new_ticket(s, ARGV[3] + 0))
 end
 if s.holder == '' then grant_next(s, id, ARGV[7]) end
 save(s, ARGV[4], ARGV[6])
-return answer(s, nil, id, state and s.holder == id and contents(state) or position)
+return answer(s, nil, id, state and s.holder == id and contents(state))

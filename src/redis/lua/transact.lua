@@ -107,7 +107,6 @@ if s.holder == '' and s.waiting > 0 then grant_next(s) end
 
 local result, extra
 if s.holder ~= '' or s.waiting > 0 then
-  extra = s.waiting
   enqueue(s, id, new_ticket(s, ARGV[8] + 0))
   store_plan(s, id, ARGV, 9)
 else

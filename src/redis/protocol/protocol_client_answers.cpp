@@ -192,8 +192,6 @@ void protocol_client::on_acquire(attempt& it, script_answer& answer)
         return on_grant(it, report_of(it.lock, answer, std::move(answer.state)), false);
     if (answer.status != status::queued)
         return rejoin(it);
-    if (!answer.extra.empty())
-        it.position = answer.extra_number();
     enqueue(it, answer);
     // A message with a grant may have arrived while the command was in flight.
     enter_pending_grant(it);

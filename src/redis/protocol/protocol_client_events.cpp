@@ -19,10 +19,8 @@ using std::chrono::milliseconds;
 // Renewals that are due within this time are sent together.
 constexpr local_time renewal_window = milliseconds(20);
 
-// The nudges of different clients are spread over this time. A client whose first waiter arrived further back in the
-// queue sends its nudge later, by 1 ms for each of the first `nudge_positions` positions.
+// The nudges of different clients are spread over this time.
 constexpr local_time nudge_spread = milliseconds(20);
-constexpr std::int64_t nudge_positions = 64;
 
 }  // namespace
 
@@ -280,24 +278,22 @@ void protocol_client::arm_nudge(lock_id id, const script_answer& answer)
     lock_state& lock = locks_.at(id);
     if (lock.waiters.empty() || !is_connected_ || !safeguards_.nudge)
         return;
-    const auto& [name, first] = *lock.waiters.begin();
-    const attempt& head = attempts_.at(first.begin()->second);
     const auto spread =
         static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(nudge_spread.count()));
-    const local_time later = milliseconds(std::min(head.position, nudge_positions) + 1);
     local_time left(std::max<std::int64_t>(answer.deadline - answer.now, 0));
     // Waiters of a condition have no deadline, so the client asks once per lease, in case a message was lost. If one of
     // them is asleep and the lock has no holder, the queue is empty. Then all waiters of the client are asleep, also
     // transactions that it believes to be in the queue.
-    const bool all_asleep =
-        !name.empty() || (answer.status == status::asleep && answer.deadline == 0);
+    const bool all_asleep = !lock.waiters.begin()->first.empty() ||
+                            (answer.status == status::asleep && answer.deadline == 0);
     if (all_asleep)
         left = std::max(left, local_time(lock.options.lease));
     // The lock may be free when the contribution expires.
     if (answer.next_expiry != 0)
         left =
             std::min(left, local_time(std::max<std::int64_t>(answer.next_expiry - answer.now, 0)));
-    timers_.set(timer::nudge, id, lock.nudge_at, now_ + left + later + local_time(spread));
+    timers_.set(timer::nudge, id, lock.nudge_at,
+                now_ + left + milliseconds(1) + local_time(spread));
 }
 
 /// The public-domain generator Splitmix64 by Sebastiano Vigna.

@@ -173,8 +173,6 @@ struct protocol_client_records
         // For a wait on a condition: the last server that knew of the wait.
         std::uint64_t server = 0;
         std::int64_t ticket = 0;
-        // The number of waiters in the queue when the attempt entered it.
-        std::int64_t position = 0;
         // The condition on which the attempt waits, or has waited.
         std::string condition;
         // The last time at which the server certainly knew it as a waiter. Messages of earlier grants are outdated.

@@ -4,8 +4,8 @@
 -- ARGV       prefix, id, mode (queue, try), ticket (hint; 0 for none), lease ms, claim ms, idle ms, capacity, units
 --            outside (of a new pool), seen fence, units, whether the client accepts an existing pool with another
 --            capacity (adopt, agreed, or empty)
--- returns    own | queued | busy | impossible | mismatch | foreign | missing | wrongtype. The extra is the position of
---            a new waiter; or for a mismatch, the capacity of the pool
+-- returns    own | queued | busy | impossible | mismatch | foreign | missing | wrongtype. For a mismatch, the extra is
+--            the capacity of the pool
 -- repeated   answers as the first call did, with the same grant or the same position
 -- wakes      waiters of the queue, as long as the first one fits
 -- complexity O(log waiters + log holders)
@@ -60,7 +60,6 @@ local known = holding(s, id) or wanted(s, id) and redis.call('ZSCORE', s.queue, 
 -- the queue before a grant, because its former ticket may be the lowest.
 if s.head and ARGV[3] == 'try' then grant_next(s, id) end
 
-local position
 if known then
   -- The attempt is queued already, or has its units.
 elseif not s.head and fits(s, units) then
@@ -69,7 +68,6 @@ elseif ARGV[3] == 'try' then
   save(s, lease, ARGV[7])
   return answer(s, 'busy')
 else
-  position = redis.call('ZCARD', s.queue)
   redis.call('ZADD', s.queue, new_ticket(s, ARGV[4] + 0), id)
   redis.call('HSET', s.key, 'w ' .. id, text(units))
   if not s.head then s.new[#s.new + 1] = s.queue end
@@ -77,4 +75,4 @@ else
 end
 if s.head then grant_next(s, id, tonumber(ARGV[10])) end
 save(s, lease, ARGV[7])
-return standing(s, id, lease, position)
+return standing(s, id, lease)
