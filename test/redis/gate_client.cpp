@@ -48,7 +48,8 @@ BOOST_AUTO_TEST_CASE(one_command_to_wait)
     BOOST_TEST(sent() == "wait");
     BOOST_TEST(commands[0].keys == keys(), boost::test_tools::per_element());
     BOOST_TEST(commands[0].arguments ==
-                   (std::vector<std::string>{"t:0:wake:", "abc#1", "3", "15000", "60000", "0"}),
+                   (std::vector<std::string>{"t:0:wake:", "wait", "0", "", "", "abc#1", "3",
+                                             "15000", "60000", "0"}),
                boost::test_tools::per_element());
     answer("open 100");
     BOOST_TEST(ended() == "1:open");
@@ -214,7 +215,7 @@ BOOST_AUTO_TEST_CASE(after_a_reconnect_all_waiters_ask_again)
     BOOST_TEST(sent() == "");
     connect(2);
     BOOST_TEST(sent() == "wait");
-    BOOST_TEST(commands[0].arguments[1] == "abc#2");
+    BOOST_TEST(commands[0].arguments[5] == "abc#2");
     answer("closed 150");
     BOOST_TEST(ended() == "1:open");
     hear(200);

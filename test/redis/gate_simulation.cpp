@@ -287,7 +287,7 @@ private:
     {
         store_.published.clear();
         const redis_reply reply =
-            engine().run(store_, name_of(command.op), command.keys, command.arguments);
+            engine().run(store_, command.script, command.keys, command.arguments);
         BOOST_TEST_REQUIRE(!reply.is_error(), reply.text);
         for (const auto& [channel, text] : store_.published)
             for (peer& each : peers_)

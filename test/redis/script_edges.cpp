@@ -937,7 +937,7 @@ BOOST_AUTO_TEST_CASE(each_script_of_a_gate_shows_that_the_state_is_damaged)
     scene.arrive("a#0+1", "a#1");
     const words options{"2", "15000", "60000", "0"};
     const std::vector<std::pair<std::string, words>> calls{
-        {"gate_wait", {"w:", "b#1"}},
+        {"gate_change", {"w:", "wait", "0", "", "", "b#1"}},
         {"gate_change", {"w:", "arrive", "1", "b#0+1", "", "b#1"}},
         {"gate_meet", {"w:", "arrive", "b#0+1", "", "b#1"}}};
     scene.set("a#0+2");

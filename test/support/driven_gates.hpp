@@ -117,8 +117,7 @@ public:
     {
         std::string result;
         for (const gate_command& each : commands)
-            result += (result.empty() ? "" : " ") +
-                      (each.op == redis::detail::gate_operation::wait ? "wait" : each.arguments[1]);
+            result += (result.empty() ? "" : " ") + each.arguments[1];
         return result;
     }
 

@@ -27,10 +27,7 @@ public:
     }
 
     /// Each function returns the status; the generation is in `generation`.
-    std::string wait(const std::string& channel)
-    {
-        return status(run("gate_wait", with_options({"w:", channel})));
-    }
+    std::string wait(const std::string& channel) { return change("wait", 0, "", "", channel); }
     std::string set(const std::string& name) { return change("set", 1, name); }
     std::string reset(const std::string& name) { return change("reset", 1, name); }
     std::string read() { return change("read", 1, ""); }

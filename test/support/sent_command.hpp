@@ -59,14 +59,14 @@ struct sent_gate_command
     sent_gate_command() = default;
     explicit sent_gate_command(const redis::detail::gate_command& what)
         : number(what.number)
-        , op(what.op)
+        , script(what.script)
         , keys(texts_of(what.keys))
         , arguments(texts_of(what.arguments))
     {
     }
 
     std::uint64_t number = 0;
-    redis::detail::gate_operation op = redis::detail::gate_operation::wait;
+    std::string_view script;
     std::vector<std::string> keys;
     std::vector<std::string> arguments;
 };

@@ -5,7 +5,6 @@
 #include "redis/protocol/gate_client.hpp"
 
 #include <algorithm>
-#include <array>
 
 #include "redis/protocol/protocol.hpp"
 
@@ -23,12 +22,6 @@ word_list words_of(const gate_options& options)
 }
 
 }  // namespace
-
-std::string_view name_of(gate_operation op) noexcept
-{
-    constexpr std::array<std::string_view, 3> names{"gate_wait", "gate_change", "gate_meet"};
-    return names[static_cast<std::size_t>(op)];
-}
 
 gate_client::gate_client(std::uint64_t nonce, std::string wake_prefix, std::int64_t drift)
     : nonce_(nonce)
@@ -199,7 +192,7 @@ void gate_client::send_call(request& it)
                                                                   : "drop";
         auto arguments = word_list::of(wake_prefix_, what, it.call.name, it.call.before, channel(),
                                        words_of(gate.options));
-        it.awaited_answer = send(gate_operation::meet, it.id, gate, std::move(arguments));
+        it.awaited_answer = send("gate_meet", {.whose = it.id}, gate, std::move(arguments));
         return;
     }
     const bool waits = it.what == gate_call::arrive_and_wait && it.awaited;
@@ -209,7 +202,7 @@ void gate_client::send_call(request& it)
                                                            : "arrive";
     auto arguments = word_list::of(wake_prefix_, what, it.arrivals, it.call.name, it.call.before,
                                    waits ? channel() : std::string(), words_of(gate.options));
-    it.awaited_answer = send(gate_operation::change, it.id, gate, std::move(arguments));
+    it.awaited_answer = send("gate_change", {.whose = it.id}, gate, std::move(arguments));
 }
 
 /// Sends one command for all waiters of a gate.
@@ -220,18 +213,19 @@ void gate_client::send_ask(gate_id id)
         return;
     gate.asked = last_request_;
     gate.seen = 0;
-    send(gate_operation::wait, id, gate,
-         word_list::of(wake_prefix_, channel(), words_of(gate.options)));
+    send("gate_change", {.whose = id, .is_for_all = true}, gate,
+         word_list::of(wake_prefix_, "wait", 0, "", "", channel(), words_of(gate.options)));
 }
 
-std::uint64_t gate_client::send(gate_operation op, std::uint64_t whose, const gate_state& gate,
-                                word_list arguments)
+std::uint64_t gate_client::send(std::string_view script, unanswered_command what,
+                                const gate_state& gate, word_list arguments)
 {
-    const std::uint64_t number = unanswered_.add({op, whose, now_});
+    what.sent_at = now_;
+    const std::uint64_t number = unanswered_.add(what);
     word_list keys;
     for (const std::string& key : gate.options.keys)
         keys.add(key);
-    actions_.emplace_back(gate_command{number, op, std::move(keys), std::move(arguments)});
+    actions_.emplace_back(gate_command{number, script, std::move(keys), std::move(arguments)});
     return number;
 }
 
@@ -293,7 +287,7 @@ void gate_client::answered(local_time now, std::uint64_t number, std::string_vie
     const auto sent = unanswered_.take(number);
     if (!sent)
         return;
-    if (sent->op == gate_operation::wait)
+    if (sent->is_for_all)
         return on_ask(sent->whose, *answer);
     const auto found = requests_.find(sent->whose);
     if (found == requests_.end())
@@ -412,7 +406,7 @@ void gate_client::refused(local_time now, std::uint64_t number, std::string_view
     const auto sent = unanswered_.take(number);
     if (!sent)
         return;
-    if (sent->op == gate_operation::wait)
+    if (sent->is_for_all)
         return on_refused_ask(sent->whose, text);
     const auto found = requests_.find(sent->whose);
     // While an arrival is being withdrawn, only the answer to the withdrawal counts.

@@ -33,17 +33,6 @@ using gate_id = std::uint64_t;
 /// The name of a request to a gate; consecutive numbers.
 using gate_request_id = std::uint64_t;
 
-/// The scripts of gates.
-enum class gate_operation
-{
-    wait,
-    change,
-    meet,
-};
-
-/// The name of the script of an operation.
-[[nodiscard]] std::string_view name_of(gate_operation op) noexcept;
-
 /// The properties of a gate.
 struct gate_options
 {
@@ -63,7 +52,8 @@ struct gate_options
 struct gate_command
 {
     std::uint64_t number = 0;
-    gate_operation op = gate_operation::wait;
+    /// The name of the script.
+    std::string_view script;
     word_list keys;
     word_list arguments;
 };
@@ -225,9 +215,9 @@ private:
 
     struct unanswered_command
     {
-        gate_operation op = gate_operation::wait;
         // The gate for a command for all waiters, otherwise the request.
         std::uint64_t whose = 0;
+        bool is_for_all = false;
         local_time sent_at{};
     };
 
@@ -241,7 +231,7 @@ private:
 
     void send_call(request& it);
     void send_ask(gate_id id);
-    std::uint64_t send(gate_operation op, std::uint64_t whose, const gate_state& gate,
+    std::uint64_t send(std::string_view script, unanswered_command what, const gate_state& gate,
                        word_list arguments);
     [[nodiscard]] std::string channel() const;
 

@@ -104,7 +104,7 @@ void gate_engine::fail(const operation& what, error_code error, error_code unkno
 void gate_engine::perform(const gate_command& what)
 {
     connection_->eval(
-        script_named(name_of(what.op)), request_word{what.keys.encoded(), what.keys.size()},
+        script_named(what.script), request_word{what.keys.encoded(), what.keys.size()},
         request_word{what.arguments.encoded(), what.arguments.size()}, on_reply(what.number));
 }
 
