@@ -87,8 +87,7 @@ public:
     }
     words nudge(const std::string& id)
     {
-        return run("nudge",
-                   {"w:", id, lease, claim, idle, "w:" + id.substr(0, id.find('.')), condition});
+        return run("nudge", {"w:", id, lease, claim, idle, condition});
     }
     words renew(const std::string& id, std::int64_t fence)
     {
