@@ -11,6 +11,4 @@
 local number = redis.call('ZREM', key .. '{idle}', ARGV[2])
 parked = math.max(parked - number, 0)
 do_what_is_due()
-serve()
-save()
-return answer('ok', number) .. more()
+return answer('ok', number) .. serve()

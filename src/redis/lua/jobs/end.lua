@@ -12,6 +12,4 @@
 -- First, because an attempt whose time is over is lost, even if nobody has noticed yet.
 do_what_is_due()
 local result = end_attempt(ARGV[2], ARGV[3], ARGV[4] == '1', ARGV[5], ARGV[6])
-serve()
-save()
-return answer(result, 0) .. more()
+return answer(result, 0) .. serve()

@@ -8,9 +8,8 @@
 -- complexity O(log attempts)
 -- flags: allow-oom
 do_what_is_due()
-serve()
-save()
+local more = serve()
 local till = redis.call('ZSCORE', key .. '{active}', ARGV[2])
 local record = till and redis.call('HGET', key .. '{jobs}', string.match(ARGV[2], '^%d+'))
-if not record then return answer('lost', 0) .. more() end
-return {answer('job', till) .. more(), ARGV[2], record}
+if not record then return answer('lost', 0) .. more end
+return {answer('job', till) .. more, ARGV[2], record}

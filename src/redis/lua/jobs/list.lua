@@ -12,11 +12,10 @@
 -- The server rejects larger offsets.
 local what, offset, number = ARGV[2], math.min(ARGV[3] + 0, 2 ^ 53), ARGV[4] + 0
 do_what_is_due()
-serve()
-save()
+local more = serve()
 if what == 'counts' then
   return format('%s %d %d %d %d', answer('ok', paused or 0), ready[1] + ready[2] + ready[3],
-    redis.call('ZCARD', key .. '{delayed}'), redis.call('ZCARD', key .. '{active}'), redis.call('ZCARD', key .. '{dead}')) .. more()
+    redis.call('ZCARD', key .. '{delayed}'), redis.call('ZCARD', key .. '{active}'), redis.call('ZCARD', key .. '{dead}')) .. more
 end
 local entries = {}
 if what == 'waiting' then
@@ -48,5 +47,5 @@ for _, each in ipairs(entries) do
   if room < 0 and results[2] then rest = 1 break end
   for _, part in ipairs({each, record, notes[1] or '', failure}) do results[#results + 1] = part end
 end
-results[1] = answer('ok', rest) .. more()
+results[1] = answer('ok', rest) .. more
 return results

@@ -30,11 +30,7 @@ if what == 'pause' or what == 'resume' or what == 'limit' then
 elseif what == 'retry' then
   local entry = redis.call('ZRANGEBYSCORE', key .. '{dead}', number, number, 'LIMIT', 0, 1)[1]
   local record = entry and redis.call('HGET', key .. '{jobs}', number)
-  if not record then
-    serve()
-    save()
-    return answer('missing', 0) .. more()
-  end
+  if not record then return answer('missing', 0) .. serve() end
   local level = options_of(record)
   redis.call('HDEL', key .. '{notes}', number)
   redis.call('ZREM', key .. '{dead}', entry)
@@ -60,6 +56,4 @@ else
     removed = removed + remove_all(list, 2)
   end
 end
-serve()
-save()
-return answer('ok', removed) .. (removed == most and ' 1' or ' 0') .. more()
+return answer('ok', removed) .. (removed == most and ' 1' or ' 0') .. serve()

@@ -87,11 +87,7 @@ end
 do_what_is_due()
 local result = 'ok'
 if attempt ~= '' then result = end_attempt(attempt, 'finish', ARGV[5] == '1', ARGV[6]) end
-if result ~= 'ok' then
-  serve()
-  save()
-  return answer(result, 0) .. more()
-end
+if result ~= 'ok' then return answer(result, 0) .. serve() end
 if parked == 0 and can_start() then
   local started, till, record = start(worker)
   if started then
@@ -105,5 +101,4 @@ parked = parked + 1
 -- The answer informs this worker's session.
 if parked == 1 then informed = due end
 serve()
-save()
 return answer('parked', due) .. ' ' .. text(ticket)

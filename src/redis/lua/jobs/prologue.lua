@@ -295,30 +295,8 @@ local function do_what_is_due()
   can_start()
 end
 
--- Starts jobs for waiting workers. If some continue to wait, informs sessions of the time at which something is due.
--- Every script that may make a job ready calls this, and saves the state afterwards.
-local function serve()
-  local left = looks_at
-  while parked > 0 and can_start() do
-    if left == 0 then
-      due = now
-      break
-    end
-    left = left - 1
-    local worker, ticket = unpack(redis.call('ZPOPMIN', key .. '{idle}'))
-    parked = worker and parked - 1 or 0
-    if worker and is_connected(worker) then
-      local attempt, till, record = start(worker)
-      if not attempt then
-        redis.call('ZADD', key .. '{idle}', ticket, worker)
-        parked = parked + 1
-        break
-      end
-      -- A large record would fill the buffers of a slow client, so the client asks for it.
-      redis.call('PUBLISH', channel(worker), format('job %s grant %d %d %s', key, now, till, attempt) ..
-        (#record <= small and ' ' .. record or ''))
-    end
-  end
+-- If workers continue to wait, informs sessions of the time at which something is due.
+local function inform()
   -- With nothing due, no session has to ask. A stale time would prevent the next message if the clock was set back.
   if due == 0 then informed = 0 end
   if parked == 0 or due == 0 or informed > now and informed <= due then return end
@@ -348,9 +326,33 @@ local function serve()
   end
 end
 
--- Returns the last word of an answer: whether this call has left something that is due now, so the client has to send
--- `renew`.
-local function more()
+-- Starts jobs for waiting workers, and writes the state. Returns the last word of the answer: whether this call has
+-- left something that is due now, so the client has to send `renew`. Every script calls this after its own changes,
+-- unless it starts a job while no worker waits.
+local function serve()
+  local left = looks_at
+  while parked > 0 and can_start() do
+    if left == 0 then
+      due = now
+      break
+    end
+    left = left - 1
+    local worker, ticket = unpack(redis.call('ZPOPMIN', key .. '{idle}'))
+    parked = worker and parked - 1 or 0
+    if worker and is_connected(worker) then
+      local attempt, till, record = start(worker)
+      if not attempt then
+        redis.call('ZADD', key .. '{idle}', ticket, worker)
+        parked = parked + 1
+        break
+      end
+      -- A large record would fill the buffers of a slow client, so the client asks for it.
+      redis.call('PUBLISH', channel(worker), format('job %s grant %d %d %s', key, now, till, attempt) ..
+        (#record <= small and ' ' .. record or ''))
+    end
+  end
+  inform()
+  save()
   return parked > 0 and due > 0 and due <= now and ' more' or ''
 end
 

@@ -71,11 +71,7 @@ do_what_is_due()
 if deduplication_id ~= '' then
   local taken_by = redis.call('HGET', key .. '{names}', deduplication_id) or ''
   local other, till, done = string.match(taken_by, '^(%d+) (%d+)(.*)$')
-  if other and (done == '' or till + 0 > now) then
-    serve()
-    save()
-    return 'pushed ' .. text(now) .. ' ' .. other .. more()
-  end
+  if other and (done == '' or till + 0 > now) then return 'pushed ' .. text(now) .. ' ' .. other .. serve() end
 end
 local id = text(new_number())
 if delay > 0 then
@@ -89,6 +85,4 @@ if deduplication_id ~= '' then
   redis.call('ZREM', key .. '{windows}', deduplication_id)
   redis.call('HSET', key .. '{names}', deduplication_id, id .. ' ' .. text(now + 1000 * window))
 end
-serve()
-save()
-return 'pushed ' .. text(now) .. ' ' .. id .. more()
+return 'pushed ' .. text(now) .. ' ' .. id .. serve()

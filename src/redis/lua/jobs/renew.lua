@@ -20,7 +20,6 @@ for i = 3, #ARGV, 2 do
   if known and progress ~= '' then redis.call('HSET', key .. '{notes}', 'p' .. id, progress) end
   results[#results + 1] = known and '1' or '0'
 end
-serve()
-save()
-table.insert(results, 1, answer('ok', parked > 0 and due or 0) .. more())
+local more = serve()
+table.insert(results, 1, answer('ok', parked > 0 and due or 0) .. more)
 return results

@@ -18,10 +18,8 @@ for i = 3, #ARGV, 2 do
   tickets[#tickets + 1] = ticket or '0'
 end
 do_what_is_due()
-serve()
-save()
 -- The server ends a connection to which it has to send too much at once.
-local results, room = {answer('ok', 0) .. more(), table.concat(tickets, ' ')}, 2 ^ 20
+local results, room = {answer('ok', 0) .. serve(), table.concat(tickets, ' ')}, 2 ^ 20
 local all = redis.call('ZRANGE', key .. '{active}', 0, -1, 'WITHSCORES')
 for i = 1, #all, 2 do
   local id, session, sequence = string.match(all[i], '^(%d+) %d+ %d+ .. %d+ (%x+#)%d+%.(%d+)/')
