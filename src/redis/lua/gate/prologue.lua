@@ -1,14 +1,9 @@
 -- The functions for the scripts of gates. This text follows common.lua.
 --
--- A gate is an event, a latch or a barrier: an object that has waiters, but no holder. Its keys are a hash (the state),
--- a sorted set of the waiting connections (by channel, the time until which the server counts them), a sorted set of
--- executed calls (by name, their times), and for a barrier a sorted set of arrivals (by name, the time until which they
--- count).
--- ARGV[1] is the prefix of the wake channels. Times are in microseconds, durations in ARGV in milliseconds.
---
--- `number` is 0 for an event that is set, otherwise 1; for a latch, the number of missing arrivals; for a barrier, the
--- number of participants. `generation` rises each time the waiters are released. Invariant after each script: a set
--- event and an open latch have no waiters, and a barrier has fewer arrivals than participants.
+-- A gate is an event, a latch or a barrier: an object that has waiters, but no holder. docs/protocol.md lists its keys and
+-- the fields of its state.
+-- ARGV[1] is the prefix of the wake channels. Times are in microseconds, durations in ARGV in milliseconds. Invariant
+-- after each script: a set event and an open latch have no waiters, and a barrier has fewer arrivals than participants.
 local layout = 'gate 1'
 local wall = read_clock()
 

@@ -1,23 +1,11 @@
 -- The functions for the scripts of pools. This text follows common.lua.
 --
 -- A pool has units, and a holder has its units under a lease. Units outside have no holder, but are not available. The
--- pool declares one key, a hash. The names of the other keys begin with that name, so they lie in the same slot:
+-- pool declares one key, a hash. The names of the other keys begin with that name, so they lie in the same slot.
+-- docs/protocol.md lists the keys and their contents.
 --
---   KEY           `layout`: 2; `state`, see below; `h ID`: the grant of a holder, 'UNITS FENCE OUTSIDE'; `w ID`: the
---                 number of units that a waiter requests; `silent`: see is_unresponsive()
---   KEY{queue}    sorted set, the waiters by ticket
---   KEY{holders}  sorted set, the holders by the end of the lease
---   KEY{permits}  sorted set, the ids of the permits by their fences, see issue()
---   KEY{done}     sorted set, the released fences by slot, and the times of executed calls by their names
---
--- The state is text: 2 HELD FENCE GIVEN CLOCK OUTSIDE UNTIL CLAIM SKEW GRACE FLAGS CAPACITY ORIGIN BORN TICKET. Further
--- words are preserved; the word x says that a writer was granted a shared mutex since BORN. HELD is the sum of the
--- units of all holders; FENCE the highest fence so far, and GIVEN that of the last grant; CLOCK the time of the pool's
--- clock at the last write, and SKEW the time by which this clock is ahead of the server's; UNTIL the earliest time at
--- which the keys expire; CLAIM the claim lease of grants, in ms; BORN the time at which the
--- state was created; TICKET the newest ticket. GRACE is the end of the grace, or 0. FLAGS contains w if there may be
--- waiters, and s if there are unresponsive connections; otherwise it is a hyphen. ORIGIN is the initial number of units
--- outside; or, after the capacity was set, the initial capacity as a negative number. Such a pool is kept for ever.
+-- The field `state` of the hash is `2 HELD FENCE GIVEN CLOCK OUTSIDE UNTIL CLAIM SKEW GRACE FLAGS CAPACITY ORIGIN BORN
+-- TICKET`. Further words are preserved; the word x says that a writer was granted a shared mutex since BORN.
 --
 -- A number of units combines two numbers: ordinary units, plus `special` times the special units, which only shared
 -- mutexes have. ARGV[1] is the prefix of the wake channels. Times are in microseconds, durations in ARGV in
