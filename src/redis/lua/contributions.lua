@@ -11,21 +11,19 @@
 return each(function(key, i)
   local a = 2 + 5 * i
   local record, span, lease, idle = ARGV[a], ARGV[a + 1], ARGV[a + 2], ARGV[a + 4]
-  local s, result = open(key, ARGV[a + 3])
-  if s then
-    expire_grant(s)
-    local ends = redis.call('ZSCORE', s.key .. '{bound}', record)
-    -- An expired or ended contribution is not renewed, even if no script has undone it yet: its process was informed.
-    local mine = ends and (ends + 0 > s.now or s.grace and ends ~= '2')
-    if mine then
-      if not s.pending then use_pending(s) end
-      ends = span == '0' and '2' or format('%d', s.now + span * 1000)
-      redis.call('ZADD', s.pending, ends, record)
-    end
-    if s.holder == '' then grant_next(s) end
-    save(s, lease, idle)
-    s.deadline = mine and ends or '0'
-    result = answer(s, mine and 'own' or 'lost')
+  local s, why = open(key, ARGV[a + 3])
+  if not s then return why end
+  expire_grant(s)
+  local ends = redis.call('ZSCORE', s.key .. '{bound}', record)
+  -- An expired or ended contribution is not renewed, even if no script has undone it yet: its process was informed.
+  local mine = ends and (ends + 0 > s.now or s.grace and ends ~= '2')
+  if mine then
+    if not s.pending then use_pending(s) end
+    ends = span == '0' and '2' or format('%d', s.now + span * 1000)
+    redis.call('ZADD', s.pending, ends, record)
   end
-  return result
+  if s.holder == '' then grant_next(s) end
+  save(s, lease, idle)
+  s.deadline = mine and ends or '0'
+  return answer(s, mine and 'own' or 'lost')
 end)

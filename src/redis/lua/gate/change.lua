@@ -3,9 +3,9 @@
 --
 -- KEYS       gate, waiters, done
 -- ARGV       prefix, what (set, reset, arrive; read and wait change nothing), arrivals (for arrive), name (of the call;
---            empty for read and wait), name of a call that will not be repeated (may be empty), channel (of a connection
---            that waits, without the prefix; may be empty), number (of a new gate), lease ms, idle ms, keep ms (for
---            which a changed state is kept; 0 for ever)
+--            empty for read and wait), name of a call that will not be repeated (may be empty), channel (of a
+--            connection that waits, without the prefix; may be empty), number (of a new gate), lease ms, idle ms, keep
+--            ms (for which a changed state is kept; 0 for ever)
 -- returns    open | closed (the state afterwards) | excess | foreign | wrongtype; and the generation
 -- repeated   within an hour, changes nothing and answers with the present state
 -- wakes      all waiters, if the gate opens

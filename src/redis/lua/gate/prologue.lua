@@ -1,7 +1,7 @@
 -- The functions for the scripts of gates. This text follows common.lua.
 --
--- A gate is an event, a latch or a barrier: an object that has waiters, but no holder. docs/protocol.md lists its keys and
--- the fields of its state.
+-- A gate is an event, a latch or a barrier: an object that has waiters, but no holder. docs/protocol.md lists its keys
+-- and the fields of its state.
 -- ARGV[1] is the prefix of the wake channels. Times are in microseconds, durations in ARGV in milliseconds. Invariant
 -- after each script: a set event and an open latch have no waiters, and a barrier has fewer arrivals than participants.
 local layout = 'gate 1'

@@ -10,11 +10,8 @@
 local wall = read_clock()
 return each(function(key)
   local s, why = open(key, wall, ARGV[3], ARGV[5], '-1')
-  if not s then
-    return why
-  else
-    s.reads = true
-    expire_grants(s)
-    return conclude(s, 'ok')
-  end
+  if not s then return why end
+  s.reads = true
+  expire_grants(s)
+  return conclude(s, 'ok')
 end)
