@@ -11,7 +11,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
-#include <functional>
 #include <iostream>
 #include <limits>
 #include <map>
@@ -42,61 +41,50 @@ Examples:
 )";
 
 /// Reads a whole number at the beginning of a text, and removes it. CLI11 would read 010 as 8.
-template <class Number>
-bool take_number(std::string_view& text, Number& number)
+bool take_number(std::string_view& text, std::int64_t& number)
 {
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
     text.remove_prefix(static_cast<std::size_t>(end - text.data()));
     return error == std::errc();
 }
 
-/// Adds an option whose value is a whole number within limits.
-template <class Number>
-CLI::Option* add_number(CLI::App& app, const char* name, Number least, Number most,
-                        const std::function<void(Number)>& store, const char* help)
+/// Accepts a whole number within limits.
+CLI::Validator whole_number(std::int64_t least, std::int64_t most)
 {
-    return app
-        .add_option_function<std::string>(
-            name,
-            [=](std::string_view text)
-            {
-                const std::string given(text);
-                Number number{};
-                if (!take_number(text, number) || !text.empty() || number < least || number > most)
-                    throw CLI::ValidationError(name, "'" + given + "' is not a whole number from " +
-                                                         std::to_string(least) + " to " +
-                                                         std::to_string(most));
-                store(number);
-            },
-            help)
-        ->type_name("NUMBER");
+    return CLI::Validator(
+        [=](std::string& text)
+        {
+            std::string_view rest = text;
+            std::int64_t number = 0;
+            if (!take_number(rest, number) || !rest.empty() || number < least || number > most)
+                return "'" + text + "' is not a whole number from " + std::to_string(least) +
+                       " to " + std::to_string(most);
+            text = std::to_string(number);
+            return std::string();
+        },
+        "");
 }
 
-/// Adds an option whose value is a whole number with a unit, as in a URL.
-CLI::Option* add_duration(CLI::App& app, const char* name,
-                          const std::function<void(std::chrono::milliseconds)>& store,
-                          const char* help)
+/// Accepts a whole number with a unit, as in a URL, and converts it to milliseconds.
+CLI::Validator duration()
 {
-    return app
-        .add_option_function<std::string>(
-            name,
-            [=](std::string_view text)
-            {
-                static const std::map<std::string_view, std::int64_t> units{
-                    {"ms", 1}, {"s", 1000}, {"min", 60'000}, {"h", 3'600'000}};
-                constexpr std::int64_t most = 1'000'000;
-                const std::string given(text);
-                std::int64_t number = 0;
-                const bool is_number = take_number(text, number) && number >= 0 && number <= most;
-                const auto unit = units.find(text);
-                if (!is_number || unit == units.end())
-                    throw CLI::ValidationError(
-                        name, "'" + given + "' is not a whole number up to " +
-                                  std::to_string(most) + " with a unit: ms, s, min or h");
-                store(std::chrono::milliseconds(number * unit->second));
-            },
-            help)
-        ->type_name("DURATION");
+    return CLI::Validator(
+        [](std::string& text)
+        {
+            static const std::map<std::string_view, std::int64_t> units{
+                {"ms", 1}, {"s", 1000}, {"min", 60'000}, {"h", 3'600'000}};
+            constexpr std::int64_t most = 1'000'000;
+            std::string_view rest = text;
+            std::int64_t number = 0;
+            const bool is_number = take_number(rest, number) && number >= 0 && number <= most;
+            const auto unit = units.find(rest);
+            if (!is_number || unit == units.end())
+                return "'" + text + "' is not a whole number up to " + std::to_string(most) +
+                       " with a unit: ms, s, min or h";
+            text = std::to_string(number * unit->second);
+            return std::string();
+        },
+        "");
 }
 
 /// Adds the argument NAME and the option --kind.
@@ -114,14 +102,6 @@ void add_object(CLI::App& app, object_name& object)
         ->check(CLI::IsMember(kinds));
 }
 
-/// Adds a subcommand, which also accepts the options of the program.
-CLI::App& add_command(CLI::App& app, const char* name, const char* help)
-{
-    auto* const added = app.add_subcommand(name, help);
-    added->fallthrough();
-    return *added;
-}
-
 /// Adds the options of `run`, except the program, which follows a -- on the command line.
 void add_options(CLI::App& command, run_options& to_run)
 {
@@ -137,28 +117,31 @@ void add_options(CLI::App& command, run_options& to_run)
     auto* const exclusive = command.add_flag_callback(
         "--exclusive", [&to_run] { to_run.object.kind = object_kind::shared_mutex; },
         "Lock a shared mutex in exclusive mode");
-    auto* const capacity = add_number<std::ptrdiff_t>(
-        command, "--capacity", 1, async_semaphore::max_capacity,
-        [&to_run](std::ptrdiff_t units)
-        {
-            to_run.object.kind = object_kind::semaphore;
-            to_run.capacity = units;
-        },
-        "Acquire units of a semaphore with this capacity");
-    add_number<std::ptrdiff_t>(
-        command, "--units", 1, async_semaphore::max_capacity, [&to_run](std::ptrdiff_t units)
-        { to_run.units = units; }, "Number of units of the semaphore; 1 by default")
+    auto* const capacity = command
+                               .add_option("--capacity", to_run.capacity,
+                                           "Acquire units of a semaphore with this capacity")
+                               ->transform(whole_number(1, async_semaphore::max_capacity))
+                               ->type_name("NUMBER");
+    command.add_option("--units", to_run.units, "Number of units of the semaphore; 1 by default")
+        ->transform(whole_number(1, async_semaphore::max_capacity))
+        ->type_name("NUMBER")
         ->needs(capacity);
     shared->excludes(exclusive)->excludes(capacity);
     exclusive->excludes(capacity);
-    add_duration(
-        command, "--timeout",
-        [&to_run](std::chrono::milliseconds limit) { to_run.time_limit = limit; },
-        "Longest wait for the lock; unlimited by default; 0s does not wait");
-    add_duration(
-        command, "--kill-after",
-        [&to_run](std::chrono::milliseconds delay) { to_run.kill_after = delay; },
-        "Time between SIGTERM and SIGKILL after the loss of the lock; 5s by default");
+    command
+        .add_option_function<std::int64_t>(
+            "--timeout",
+            [&to_run](std::int64_t limit) { to_run.time_limit = std::chrono::milliseconds(limit); },
+            "Longest wait for the lock; unlimited by default; 0s does not wait")
+        ->transform(duration())
+        ->type_name("DURATION");
+    command
+        .add_option_function<std::int64_t>(
+            "--kill-after",
+            [&to_run](std::int64_t delay) { to_run.kill_after = std::chrono::milliseconds(delay); },
+            "Time between SIGTERM and SIGKILL after the loss of the lock; 5s by default")
+        ->transform(duration())
+        ->type_name("DURATION");
 }
 
 /// Adds the options of `free`.
@@ -166,10 +149,11 @@ void add_options(CLI::App& command, free_options& to_free)
 {
     add_object(command, to_free.object);
     auto* const which = command.add_option_group("holder", "Which holder loses the lock");
-    add_number<std::uint64_t>(
-        *which, "--token", 1, std::numeric_limits<std::int64_t>::max(),
-        [&to_free](std::uint64_t token) { to_free.token = token; },
-        "The holder with this fencing token, which show prints");
+    which
+        ->add_option("--token", to_free.token,
+                     "The holder with this fencing token, which show prints")
+        ->transform(whole_number(1, std::numeric_limits<std::int64_t>::max()))
+        ->type_name("NUMBER");
     which->add_flag("--all")->description("All holders");
     which->require_option(1);
 }
@@ -192,6 +176,8 @@ int start(int argc, char** argv)
     app.footer(footer);
     app.set_version_flag("--version", "turnstile " TURNSTILE_VERSION, "Print the version and exit");
     app.require_subcommand(1);
+    // Subcommands inherit this, so they also accept the options of the program.
+    app.fallthrough();
     std::string url;
     app.add_option("--redis", url,
                    "URL of the Redis server: "
@@ -206,16 +192,18 @@ int start(int argc, char** argv)
     char** const mark = std::find(argv, end, std::string_view("--"));
     run_options to_run;
     to_run.command.assign(std::min(mark + 1, end), end);
-    CLI::App& run_command = add_command(app, "run",
-                                        "Run a program while a lock is held:\n"
-                                        "turnstile run [OPTIONS] NAME -- PROGRAM [ARGUMENT]...");
+    CLI::App& run_command =
+        *app.add_subcommand("run", "Run a program while a lock is held:\n"
+                                   "turnstile run [OPTIONS] NAME -- PROGRAM [ARGUMENT]...");
     add_options(run_command, to_run);
     run_command.callback(
         [&]
         {
             if (to_run.command.empty())
                 throw CLI::RequiredError("-- PROGRAM");
-            if (to_run.object.kind == object_kind::semaphore && to_run.units > to_run.capacity)
+            if (to_run.capacity > 0)
+                to_run.object.kind = object_kind::semaphore;
+            if (to_run.capacity > 0 && to_run.units > to_run.capacity)
                 throw CLI::ValidationError("--units", std::to_string(to_run.units) +
                                                           " is more than --capacity " +
                                                           std::to_string(to_run.capacity));
@@ -224,14 +212,14 @@ int start(int argc, char** argv)
 
     object_name to_show;
     bool as_json = false;
-    CLI::App& show_command = add_command(app, "show", "Print the holders and the waiters");
+    CLI::App& show_command = *app.add_subcommand("show", "Print the holders and the waiters");
     add_object(show_command, to_show);
     show_command.add_flag("--json", as_json, "Print a JSON object");
     show_command.callback([&] { status = show(settings_for(url), to_show, as_json); });
 
     free_options to_free;
     CLI::App& free_command =
-        add_command(app, "free", "Take the lock from its holder, which is stuck");
+        *app.add_subcommand("free", "Take the lock from its holder, which is stuck");
     add_options(free_command, to_free);
     free_command.callback([&] { status = free(settings_for(url), to_free); });
 
