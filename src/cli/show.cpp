@@ -5,13 +5,15 @@
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>
+#include <boost/asio/use_future.hpp>
 #include <boost/describe/class.hpp>
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 #include <boost/json/serialize.hpp>
+#include <chrono>
 #include <cstddef>
-#include <exception>
 #include <fmt/format.h>
+#include <future>
 #include <iostream>
 #include <string>
 #include <string_view>
@@ -75,24 +77,18 @@ Result ask(const redis::config& settings, const object_name& object, Operation o
 {
     asio::io_context context(1);
     redis::session session(context, settings);
-    Result result{};
-    std::exception_ptr failure;
-    asio::co_spawn(
+    auto result = asio::co_spawn(
         context,
-        [&]() -> asio::awaitable<void>
+        [&]() -> asio::awaitable<Result>
         {
-            result = co_await ask<Result>(session, object, operation);
+            Result answer = co_await ask<Result>(session, object, operation);
             co_await session.async_close();
+            co_return answer;
         },
-        [&](const std::exception_ptr& error)
-        {
-            failure = error;
-            context.stop();
-        });
-    context.run();
-    if (failure)
-        std::rethrow_exception(failure);
-    return result;
+        asio::use_future);
+    while (result.wait_for(std::chrono::seconds::zero()) != std::future_status::ready)
+        context.run_one();
+    return result.get();
 }
 
 std::string_view name_of(lock_mode mode)
