@@ -371,43 +371,32 @@ void start_call(const std::shared_ptr<lock_handle>& pool, call_kind what, std::i
         { engine.call(*pool, what, number, done); });
 }
 
-void start_change(const std::shared_ptr<lock_handle>& pool, call_kind what, std::int64_t number,
-                  done_handler handler)
-{
-    // On the way to the handler, nothing may depend on another executor, which may not run.
-    const auto executor = handler.executor();
-    const auto done = std::make_shared<completion<error_code>>(std::move(handler));
-    start_call(
-        pool, what, number,
-        {[done](const error_code& error, std::int64_t) { done->complete(error); }, executor});
-}
-
 }  // namespace
 
-void start_add(const std::shared_ptr<lock_handle>& pool, std::int64_t units, done_handler handler)
+void start_add(const std::shared_ptr<lock_handle>& pool, std::int64_t units, count_handler handler)
 {
     if (units < 1)
-        complete(std::move(handler), turnstile::errc::invalid_count);
+        complete(std::move(handler), turnstile::errc::invalid_count, 0);
     else
-        start_change(pool, call_kind::add, units, std::move(handler));
+        start_call(pool, call_kind::add, units, std::move(handler));
 }
 
 void start_resize(const std::shared_ptr<lock_handle>& pool, std::int64_t capacity,
-                  done_handler handler)
+                  count_handler handler)
 {
     // The capacity of a semaphore of a directory is that of all of them.
     const auto& shape = pool->options.pool;
     if (shape && shape->outside < 0)
-        complete(std::move(handler), boost::asio::error::operation_not_supported);
+        complete(std::move(handler), boost::asio::error::operation_not_supported, 0);
     else if (capacity < 1 || capacity > async_semaphore::max_capacity)
-        complete(std::move(handler), turnstile::errc::invalid_count);
+        complete(std::move(handler), turnstile::errc::invalid_count, 0);
     else
-        start_change(pool, call_kind::resize, capacity, std::move(handler));
+        start_call(pool, call_kind::resize, capacity, std::move(handler));
 }
 
-void start_set(const std::shared_ptr<lock_handle>& pool, bool is_set, done_handler handler)
+void start_set(const std::shared_ptr<lock_handle>& pool, bool is_set, count_handler handler)
 {
-    start_change(pool, call_kind::add, is_set ? 1 : 0, std::move(handler));
+    start_call(pool, call_kind::add, is_set ? 1 : 0, std::move(handler));
 }
 
 void start_create(const std::shared_ptr<lock_handle>& pool, count_handler handler)

@@ -33,8 +33,8 @@ struct to_event_status
     }
 };
 
-/// Sets the number of available units of a pool to one or zero.
-void start_set(const std::shared_ptr<lock_handle>& pool, bool is_set, done_handler handler);
+/// Sets the number of available units of a pool to one or zero; otherwise like start_add().
+void start_set(const std::shared_ptr<lock_handle>& pool, bool is_set, count_handler handler);
 
 /// Starts an operation on an event: a pool or a gate, of which the other one is null.
 class event_initiation

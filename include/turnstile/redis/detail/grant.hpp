@@ -223,12 +223,12 @@ void forget(const std::shared_ptr<condition_handle>& condition) noexcept;
 /// The fallback executor.
 [[nodiscard]] boost::asio::any_io_executor executor_of(const condition_handle& condition) noexcept;
 
-/// Adds units that no permit holds to a pool.
-void start_add(const std::shared_ptr<lock_handle>& pool, std::int64_t units, done_handler handler);
+/// Adds units that no permit holds to a pool. The number that the handler receives has no meaning.
+void start_add(const std::shared_ptr<lock_handle>& pool, std::int64_t units, count_handler handler);
 
-/// Sets the capacity of a pool.
+/// Sets the capacity of a pool; otherwise likewise.
 void start_resize(const std::shared_ptr<lock_handle>& pool, std::int64_t capacity,
-                  done_handler handler);
+                  count_handler handler);
 
 /// Creates a pool. The result is 1 if it did not exist.
 void start_create(const std::shared_ptr<lock_handle>& pool, count_handler handler);
