@@ -8,16 +8,8 @@
 
 namespace turnstile::redis {
 
-namespace {
-
-// The largest number that the scripts can count exactly.
-constexpr std::ptrdiff_t most = (std::ptrdiff_t(1) << 52U) - 1;
-
-}  // namespace
-
 barrier::barrier(session& session, std::string_view name, std::ptrdiff_t participants)
-    : gate_(detail::make_gate(session, "barrier", name,
-                              detail::checked_count("barrier", participants, 1, most), memory))
+    : gate_(detail::make_gate(session, "barrier", name, participants, 1, memory))
 {
 }
 

@@ -31,7 +31,7 @@ std::shared_ptr<detail::lock_handle> make_pool(const session& owner, std::string
 event::event(session& session, std::string_view name, event_reset reset, bool is_set)
     : pool_(reset == event_reset::automatic ? make_pool(session, name, is_set) : nullptr)
     , gate_(pool_ ? nullptr
-                  : detail::make_gate(session, "event", name, is_set ? 0 : 1,
+                  : detail::make_gate(session, "event", name, is_set ? 0 : 1, 0,
                                       std::chrono::milliseconds(0)))
 {
 }

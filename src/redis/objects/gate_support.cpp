@@ -7,6 +7,7 @@
 #include <boost/throw_exception.hpp>
 #include <memory>
 #include <turnstile/redis/error.hpp>
+#include <turnstile/redis/latch.hpp>
 #include <utility>
 
 #include "redis/objects/lock_support.hpp"
@@ -15,22 +16,17 @@
 
 namespace turnstile::redis::detail {
 
-std::int64_t checked_count(const std::string& kind, std::ptrdiff_t count, std::ptrdiff_t least,
-                           std::ptrdiff_t most)
-{
-    if (count < least || count > most)
-        boost::throw_exception(system_error(turnstile::errc::invalid_count,
-                                            kind + " of " + std::to_string(count) + ", at least " +
-                                                std::to_string(least) + " and at most " +
-                                                std::to_string(most) + " are possible"));
-    return count;
-}
-
-std::shared_ptr<gate_handle> make_gate(const session& owner, std::string_view kind,
-                                       std::string_view name, std::int64_t number,
-                                       std::chrono::milliseconds keep)
+std::shared_ptr<gate_handle> make_gate(const session& owner, const std::string& kind,
+                                       std::string_view name, std::ptrdiff_t number,
+                                       std::ptrdiff_t least, std::chrono::milliseconds keep)
 {
     check_name(name);
+    // The scripts count larger numbers than that of a latch inexactly.
+    if (number < least || number > latch::max_count)
+        boost::throw_exception(system_error(
+            turnstile::errc::invalid_count,
+            kind + " of " + std::to_string(number) + ", at least " + std::to_string(least) +
+                " and at most " + std::to_string(latch::max_count) + " are possible"));
     const auto& core = session_access::core(owner);
     gate_options options;
     options.keys = gate_keys(core->settings.prefix, kind, name);

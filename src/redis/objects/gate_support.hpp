@@ -7,7 +7,6 @@
 
 #include <chrono>
 #include <cstddef>
-#include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -18,13 +17,11 @@
 
 namespace turnstile::redis::detail {
 
-/// Returns the number of arrivals or participants; throws if it is out of range.
-[[nodiscard]] std::int64_t checked_count(const std::string& kind, std::ptrdiff_t count,
-                                         std::ptrdiff_t least, std::ptrdiff_t most);
-
-/// Makes a gate. Throws if the name is invalid.
-[[nodiscard]] std::shared_ptr<gate_handle> make_gate(const session& owner, std::string_view kind,
-                                                     std::string_view name, std::int64_t number,
+/// Makes a gate at which @p number have to arrive, from @p least to latch::max_count. Throws if the name or the number is
+/// invalid.
+[[nodiscard]] std::shared_ptr<gate_handle> make_gate(const session& owner, const std::string& kind,
+                                                     std::string_view name, std::ptrdiff_t number,
+                                                     std::ptrdiff_t least,
                                                      std::chrono::milliseconds keep);
 
 }  // namespace turnstile::redis::detail

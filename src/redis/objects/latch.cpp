@@ -9,8 +9,7 @@
 namespace turnstile::redis {
 
 latch::latch(session& session, std::string_view name, std::ptrdiff_t count)
-    : gate_(detail::make_gate(session, "latch", name,
-                              detail::checked_count("latch", count, 0, max_count), memory))
+    : gate_(detail::make_gate(session, "latch", name, count, 0, memory))
 {
 }
 
