@@ -336,8 +336,9 @@ public:
     auto async_counts(CompletionToken&& token = {})
     {
         return boost::asio::async_initiate<CompletionToken, void(error_code, job_counts)>(
-            detail::initiation(queue_), token, &detail::start_list, detail::to_job_counts(),
-            error_code(), std::vector<std::string>{"counts", "0", "1"});
+            detail::initiation(queue_), token, &detail::start_job_call, detail::to_job_counts(),
+            detail::job_operation::list, error_code(),
+            std::vector<std::string>{"counts", "0", "1"});
     }
 
     /**
@@ -375,8 +376,8 @@ public:
         }
         return boost::asio::async_initiate<CompletionToken,
                                            void(error_code, std::vector<info_type>)>(
-            detail::initiation(queue_), token, &detail::start_list, detail::to_job_list<T>{state},
-            error,
+            detail::initiation(queue_), token, &detail::start_job_call,
+            detail::to_job_list<T>{state}, detail::job_operation::list, error,
             std::vector<std::string>{names[which], std::to_string(offset), std::to_string(count)});
     }
 
@@ -385,16 +386,16 @@ private:
     auto manage(error_code error, std::vector<std::string> arguments, CompletionToken&& token)
     {
         return boost::asio::async_initiate<CompletionToken, void(error_code)>(
-            detail::initiation(queue_), token, &detail::start_manage, detail::without_result(),
-            error, std::move(arguments));
+            detail::initiation(queue_), token, &detail::start_job_call, detail::without_result(),
+            detail::job_operation::manage, error, std::move(arguments));
     }
 
     template <class CompletionToken>
     auto remove(const char* what, CompletionToken&& token)
     {
         return boost::asio::async_initiate<CompletionToken, void(error_code, std::size_t)>(
-            detail::initiation(queue_), token, &detail::start_manage, detail::to_job_number(),
-            error_code(), std::vector<std::string>{what, "0", "0"});
+            detail::initiation(queue_), token, &detail::start_job_call, detail::to_job_number(),
+            detail::job_operation::manage, error_code(), std::vector<std::string>{what, "0", "0"});
     }
 
     std::size_t max_payload_;

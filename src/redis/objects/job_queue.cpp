@@ -55,21 +55,6 @@ void start(const std::shared_ptr<waiting_worker>& worker)
         worker->done.complete(errc::session_closed, {});
 }
 
-void start_call(job_operation op, const std::shared_ptr<job_queue_handle>& queue, error_code error,
-                std::vector<std::string> arguments, answer_handler handler)
-{
-    const auto call = std::make_shared<job_call>();
-    call->queue = queue;
-    call->op = op;
-    call->arguments = std::move(arguments);
-    call->done = std::make_shared<job_call::done_type>(std::move(handler));
-    if (error)
-        call->done->complete(error, {});
-    else if (!queue->core->post(*call->done,
-                                [call](session_engine& engine) { engine.jobs().call(call); }))
-        call->done->complete(errc::session_closed, {});
-}
-
 }  // namespace
 
 // --- holds --------------------------------------------------------------------------------------
@@ -198,20 +183,22 @@ void start_end(job_hold& hold, attempt_end how, std::string error, answer_handle
 void start_push(const std::shared_ptr<job_queue_handle>& queue, error_code error,
                 const std::string& payload, const push_options& options, answer_handler handler)
 {
-    start_call(job_operation::push, queue, error, push_arguments(options, payload),
-               std::move(handler));
+    start_job_call(queue, job_operation::push, error, push_arguments(options, payload),
+                   std::move(handler));
 }
 
-void start_manage(const std::shared_ptr<job_queue_handle>& queue, error_code error,
-                  std::vector<std::string> arguments, answer_handler handler)
+void start_job_call(const std::shared_ptr<job_queue_handle>& queue, job_operation what,
+                    error_code error, std::vector<std::string> arguments, answer_handler handler)
 {
-    start_call(job_operation::manage, queue, error, std::move(arguments), std::move(handler));
-}
-
-void start_list(const std::shared_ptr<job_queue_handle>& queue, error_code error,
-                std::vector<std::string> arguments, answer_handler handler)
-{
-    start_call(job_operation::list, queue, error, std::move(arguments), std::move(handler));
+    if (error)
+        return complete(std::move(handler), error, {});
+    ask(*queue->core, std::move(handler),
+        [queue, what, arguments = std::move(arguments)](session_engine& engine,
+                                                        const auto& done) mutable
+        {
+            engine.jobs().call(
+                std::make_shared<job_call>(job_call{queue, what, std::move(arguments), done}));
+        });
 }
 
 // --- answers ------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@
 #include <string>
 #include <string_view>
 #include <turnstile/push_options.hpp>
-#include <turnstile/redis/detail/attempt_end.hpp>
+#include <turnstile/redis/detail/job_operation.hpp>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -33,20 +33,6 @@ using job_queue_id = std::uint64_t;
 using job_request_id = std::uint64_t;
 using job_attempt_id = std::uint64_t;
 using job_call_id = std::uint64_t;
-
-/// The scripts of job queues.
-enum class job_operation
-{
-    push,
-    next,
-    end,
-    cancel,
-    renew,
-    fetch,
-    resync,
-    manage,
-    list,
-};
 
 /// The name of the script of an operation.
 [[nodiscard]] std::string_view name_of(job_operation op) noexcept;

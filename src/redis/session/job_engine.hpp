@@ -122,7 +122,7 @@ struct job_call
     /// The number of removed jobs, if the call had to be continued.
     std::uint64_t removed = 0;
     /// The first answers of a listing that needs several.
-    std::vector<std::string> listed;
+    std::vector<std::string> listed{};
 };
 
 /**

@@ -19,10 +19,10 @@
 #include <turnstile/job.hpp>
 #include <turnstile/lock_guard.hpp>
 #include <turnstile/push_options.hpp>
-#include <turnstile/redis/detail/attempt_end.hpp>
 #include <turnstile/redis/detail/described.hpp>
 #include <turnstile/redis/detail/erased_handler.hpp>
 #include <turnstile/redis/detail/initiation.hpp>
+#include <turnstile/redis/detail/job_operation.hpp>
 #include <turnstile/redis/detail/mapped_handler.hpp>
 #include <turnstile/redis/session.hpp>
 #include <type_traits>
@@ -103,13 +103,9 @@ void start_end(job_hold& hold, attempt_end how, std::string error, answer_handle
 void start_push(const std::shared_ptr<job_queue_handle>& queue, error_code error,
                 const std::string& payload, const push_options& options, answer_handler handler);
 
-/// Runs the script `manage`, unless @p error is set.
-void start_manage(const std::shared_ptr<job_queue_handle>& queue, error_code error,
-                  std::vector<std::string> arguments, answer_handler handler);
-
-/// Runs the script `list`, unless @p error is set.
-void start_list(const std::shared_ptr<job_queue_handle>& queue, error_code error,
-                std::vector<std::string> arguments, answer_handler handler);
+/// Runs the script `manage` or `list`, unless @p error is set.
+void start_job_call(const std::shared_ptr<job_queue_handle>& queue, job_operation what,
+                    error_code error, std::vector<std::string> arguments, answer_handler handler);
 
 /// The number in the third word of an answer; 0 if there is none.
 struct to_job_number
