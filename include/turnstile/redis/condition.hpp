@@ -189,7 +189,7 @@ public:
     }
 
     /// The name that was given to the constructor.
-    [[nodiscard]] const std::string& name() const noexcept;
+    [[nodiscard]] const std::string& name() const noexcept { return detail::name_of(*condition_); }
 
     /**
      * @brief Releases the lock, waits for a notification, and reacquires the lock.

@@ -78,16 +78,16 @@ boost::asio::any_io_executor executor_of(const condition_handle& condition) noex
     return executor_of(*condition.lock);
 }
 
+const std::string& name_of(const condition_handle& condition) noexcept
+{
+    return condition.name;
+}
+
 }  // namespace detail
 
 condition::condition(async_mutex& mutex, std::string_view name)
     : condition_(detail::make_condition(mutex.lock_, name))
 {
-}
-
-const std::string& condition::name() const noexcept
-{
-    return condition_->name;
 }
 
 }  // namespace turnstile::redis

@@ -32,11 +32,6 @@ const std::string& state_key_of(const lock_handle& lock) noexcept
     return lock.options.state;
 }
 
-const std::string& name_of(const condition_handle& condition) noexcept
-{
-    return condition.name;
-}
-
 const std::string& key_of(const condition_handle& condition) noexcept
 {
     return condition.key;

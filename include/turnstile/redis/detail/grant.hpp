@@ -223,6 +223,9 @@ void forget(const std::shared_ptr<condition_handle>& condition) noexcept;
 /// The fallback executor.
 [[nodiscard]] boost::asio::any_io_executor executor_of(const condition_handle& condition) noexcept;
 
+/// The user's name of a condition.
+[[nodiscard]] const std::string& name_of(const condition_handle& condition) noexcept;
+
 /// Adds units that no permit holds to a pool. The number that the handler receives has no meaning.
 void start_add(const std::shared_ptr<lock_handle>& pool, std::int64_t units, count_handler handler);
 

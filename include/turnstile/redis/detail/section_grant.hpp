@@ -39,8 +39,7 @@ namespace turnstile::redis::detail {
 /// The key of a monitor's state.
 [[nodiscard]] const std::string& state_key_of(const lock_handle& lock) noexcept;
 
-/// The user's name of a condition, and the server's.
-[[nodiscard]] const std::string& name_of(const condition_handle& condition) noexcept;
+/// The server's name of a condition.
 [[nodiscard]] const std::string& key_of(const condition_handle& condition) noexcept;
 
 /// Whether a condition belongs to a lock.
