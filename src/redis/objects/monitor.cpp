@@ -72,51 +72,50 @@ void pending_changes::notify(const condition_handle& condition, bool all)
 {
     // One notification of all waiters at the commit is enough.
     std::pair notification(condition.key, all);
-    if (!all || std::ranges::find(notifications_, notification) == notifications_.end())
-        notifications_.push_back(std::move(notification));
+    if (!all ||
+        std::ranges::find(changes_.notifications, notification) == changes_.notifications.end())
+        changes_.notifications.push_back(std::move(notification));
 }
 
 void pending_changes::contribute(std::shared_ptr<contribution_handle> made)
 {
-    contributed_.push_back(std::move(made));
+    changes_.contributed.push_back(std::move(made));
 }
 
 withdrawal pending_changes::withdraw(const std::shared_ptr<contribution_handle>& handle)
 {
-    if (std::erase(contributed_, handle) != 0)
+    if (std::erase(changes_.contributed, handle) != 0)
         return withdrawal::uncommitted;
-    if (std::ranges::find(withdrawn_, handle) != withdrawn_.end())
+    if (std::ranges::find(changes_.withdrawn, handle) != changes_.withdrawn.end())
         return withdrawal::repeated;
     // If the contribution is valid after the state has arrived, that state contains its amount. The server does
     // not undo it while the lock is held.
     if (!handle->valid())
         return withdrawal::lost;
-    withdrawn_.push_back(handle);
+    changes_.withdrawn.push_back(handle);
     return withdrawal::at_commit;
 }
 
 section_changes pending_changes::take(const std::map<std::string, std::string>& now,
                                       const std::map<std::string, std::string>& stored)
 {
-    section_changes changes;
+    decltype(section_changes::fields) changed;
     // The server can undo a contribution only in a field that exists, so missing fields are written.
-    if (now != loaded_ || !contributed_.empty())
+    if (now != loaded_ || !changes_.contributed.empty())
     {
         for (const auto& [name, text] : now)
         {
             const auto before = loaded_.find(name);
             // Fields that do not exist yet are written, too: a new state, or new members.
             if (before == loaded_.end() || before->second != text || !stored.contains(name))
-                changes.fields.emplace_back(name, text);
+                changed.emplace_back(name, text);
         }
         for (const auto& [name, text] : loaded_)
             if (!now.contains(name))
-                changes.fields.emplace_back(name, std::nullopt);
+                changed.emplace_back(name, std::nullopt);
     }
-    changes.notifications = std::exchange(notifications_, {});
-    changes.contributed = std::exchange(contributed_, {});
-    changes.withdrawn = std::exchange(withdrawn_, {});
-    return changes;
+    changes_.fields = std::move(changed);
+    return std::exchange(changes_, section_changes());
 }
 
 // --- the lock of a section ------------------------------------------------------------------

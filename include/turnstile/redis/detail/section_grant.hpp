@@ -25,7 +25,6 @@
 #include <turnstile/redis/session.hpp>
 #include <type_traits>
 #include <utility>
-#include <vector>
 
 // The parts of a monitor's section that do not depend on the type of the state. As much as possible stands in the
 // library, because each source file that includes this header would compile it.
@@ -90,9 +89,8 @@ public:
 
 private:
     std::map<std::string, std::string> loaded_;
-    std::vector<std::pair<std::string, bool>> notifications_;
-    std::vector<std::shared_ptr<contribution_handle>> contributed_;
-    std::vector<std::shared_ptr<contribution_handle>> withdrawn_;
+    /// Without fields.
+    section_changes changes_;
 };
 
 /**
