@@ -219,6 +219,7 @@ detail::lease_options detail::lease_of(const config& settings, const mutex_optio
     result.idle = settings.idle_time;
     result.renew = options.renew();
     result.cohort = options.cohort();
+    result.adopts = options.adopt_capacity();
     if (result.lease < config::shortest_lease || result.lease > config::longest_duration)
         throw redis_error(errc::invalid_config,
                           "the lease is " + text(result.lease) +
@@ -234,7 +235,7 @@ detail::lease_options detail::lease_of(const config& settings, const mutex_optio
             "the cohort is " + std::to_string(result.cohort) + ", but has to be at most " +
                 std::to_string(max_cohort) +
                 (max_cohort == 0 ? ": only mutexes without durability have one" : ""));
-    if (options.adopt_capacity() && !has_capacity)
+    if (result.adopts && !has_capacity)
         throw redis_error(errc::invalid_config,
                           "adopt_capacity is set, but only semaphores have a capacity");
     return result;

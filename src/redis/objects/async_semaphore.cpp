@@ -344,6 +344,21 @@ void permit_grant::start_keep(permit_grant owned, std::string_view key, std::str
                                : make_error_code(turnstile::errc::lost));
 }
 
+// --- pools --------------------------------------------------------------------------------------
+
+std::shared_ptr<lock_handle> make_pool(const session& owner, std::string_view kind,
+                                       std::string_view name, const mutex_options& options,
+                                       const pool_shape& shape)
+{
+    check_name(name);
+    const auto& core = session_access::core(owner);
+    lease_options lease = lease_of(core->settings, options, 0, kind == "semaphore");
+    lease.pool = shape;
+    return std::make_shared<lock_handle>(core, std::string(name),
+                                         object_key(core->settings.prefix, kind, name), lease,
+                                         durability_of(options));
+}
+
 // --- operations ---------------------------------------------------------------------------------
 
 void start_acquire(const std::shared_ptr<lock_handle>& pool, time_limit limit, std::int64_t units,
@@ -415,24 +430,15 @@ void start_read(const std::shared_ptr<lock_handle>& pool, count_handler handler)
 
 namespace {
 
-std::shared_ptr<detail::lock_handle> make_pool(const session& owner, std::string_view name,
-                                               std::ptrdiff_t available, std::ptrdiff_t capacity,
-                                               const semaphore_options& options)
+detail::pool_shape checked_shape(std::ptrdiff_t available, std::ptrdiff_t capacity)
 {
-    detail::check_name(name);
     if (capacity < 1 || capacity > async_semaphore::max_capacity || available < 0 ||
         available > capacity)
         boost::throw_exception(system_error(
             turnstile::errc::invalid_count,
             "a semaphore with " + std::to_string(available) + " of " + std::to_string(capacity) +
                 " units; there have to be 1 to " + std::to_string(async_semaphore::max_capacity)));
-    const auto& core = detail::session_access::core(owner);
-    detail::lease_options lease = detail::lease_of(core->settings, options, 0, true);
-    lease.pool = detail::pool_shape{capacity, capacity - available};
-    lease.adopts = options.adopt_capacity();
-    return std::make_shared<detail::lock_handle>(
-        core, std::string(name), detail::object_key(core->settings.prefix, "semaphore", name),
-        lease, detail::durability_of(options));
+    return {capacity, capacity - available};
 }
 
 }  // namespace
@@ -445,7 +451,8 @@ async_semaphore::async_semaphore(session& session, std::string_view name, std::p
 
 async_semaphore::async_semaphore(session& session, std::string_view name, std::ptrdiff_t available,
                                  std::ptrdiff_t capacity, const semaphore_options& options)
-    : pool_(make_pool(session, name, available, capacity, options))
+    : pool_(detail::make_pool(session, "semaphore", name, options,
+                              checked_shape(available, capacity)))
 {
 }
 

@@ -29,6 +29,12 @@ namespace turnstile::redis::detail {
 /// Throws if the name is invalid.
 void check_name(std::string_view name);
 
+/// Makes a pool. Throws if the name or the options are invalid.
+[[nodiscard]] std::shared_ptr<lock_handle> make_pool(const session& owner, std::string_view kind,
+                                                     std::string_view name,
+                                                     const mutex_options& options,
+                                                     const pool_shape& shape);
+
 /// Passes an operation to the session, and connects it to its cancellation slot.
 void start(const std::shared_ptr<lock_operation>& operation);
 

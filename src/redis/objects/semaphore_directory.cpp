@@ -364,7 +364,7 @@ std::shared_ptr<async_semaphore> semaphore_directory::find(std::string_view name
                             {
                                 const auto& core = directory_->core;
                                 detail::lease_options lease =
-                                    detail::lease_of(core->settings, semaphore_options(), 0, true);
+                                    detail::lease_of(core->settings, semaphore_options());
                                 // With -1 units outside, the scripts do not create a semaphore that is missing.
                                 lease.pool = detail::pool_shape{async_semaphore::max_capacity, -1};
                                 return new async_semaphore(std::make_shared<detail::lock_handle>(

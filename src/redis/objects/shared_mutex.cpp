@@ -33,27 +33,10 @@ void start_upgrade(const std::shared_ptr<lock_handle>& pool, grant& guard, std::
 
 }  // namespace detail
 
-namespace {
-
 // A pool. A reader holds one unit, an upgradable holder one unit and the only special unit, and a writer all
 // units.
-std::shared_ptr<detail::lock_handle> make_pool(const session& owner, std::string_view name,
-                                               const mutex_options& options)
-{
-    constexpr std::int64_t special = std::int64_t(1) << 30U;
-    detail::check_name(name);
-    const auto& core = detail::session_access::core(owner);
-    detail::lease_options lease = detail::lease_of(core->settings, options);
-    lease.pool = detail::pool_shape{special + shared_mutex::max_readers, 0};
-    return std::make_shared<detail::lock_handle>(
-        core, std::string(name), detail::object_key(core->settings.prefix, "shared_mutex", name),
-        lease, detail::durability_of(options));
-}
-
-}  // namespace
-
 shared_mutex::shared_mutex(session& session, std::string_view name, const mutex_options& options)
-    : pool_(make_pool(session, name, options))
+    : pool_(detail::make_pool(session, "shared_mutex", name, options, {writer, 0}))
 {
 }
 
