@@ -168,7 +168,7 @@ public:
     {
         return call<job_id>(
             [state = state_, payload = std::move(payload), options = std::move(options)]() mutable
-            { return std::tuple_cat(state->push(std::move(payload), std::move(options))); },
+            { return state->push(std::move(payload), std::move(options)); },
             std::forward<CompletionToken>(token));
     }
 
@@ -350,10 +350,9 @@ public:
     auto async_list(job_state state, std::size_t offset, std::size_t count,
                     CompletionToken&& token = {})
     {
-        return call<std::vector<info_type>>(
-            [self = state_, state, offset, count]
-            { return std::tuple_cat(self->list(state, offset, count)); },
-            std::forward<CompletionToken>(token));
+        return call<std::vector<info_type>>([self = state_, state, offset, count]
+                                            { return self->list(state, offset, count); },
+                                            std::forward<CompletionToken>(token));
     }
 
 private:

@@ -298,11 +298,10 @@ public:
         job_node next = waiting_.take_next();
         const record_ptr job = next.mapped();
         job->state = job_state::active;
-        job->token = ++last_token_;
-        move_to(active_, key(job->token), std::move(next));
+        move_to(active_, key(++last_token_), std::move(next));
         const std::ptrdiff_t attempt = ++job->attempt;
         adjust_units();
-        return start_result{job, attempt, job->token};
+        return start_result{job, attempt, last_token_};
     }
 
     /// Whether an attempt is in progress.

@@ -6,7 +6,6 @@
 #define TURNSTILE_DETAIL_JOB_RECORD_HPP
 
 #include <cstddef>
-#include <cstdint>
 #include <string>
 #include <turnstile/job.hpp>
 #include <turnstile/push_options.hpp>
@@ -29,7 +28,6 @@ struct job_record
     job_id id = 0;
     job_state state = job_state::waiting;
     std::ptrdiff_t attempt = 0;
-    std::uint64_t token = 0;
     double progress = 0;
     job_failure failure = job_failure::none;
     std::string error;

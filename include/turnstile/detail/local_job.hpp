@@ -33,7 +33,7 @@
 
 namespace turnstile::detail {
 
-/// Calls a function that returns a tuple, and completes with its elements at once.
+/// Calls a function that returns a tuple or a pair, and completes with its elements at once.
 template <class Function>
 class immediate_call
 {
