@@ -419,24 +419,14 @@ private:
                 found.push_back(each);
             }
         };
-        switch (state)
-        {
-        case job_state::waiting:
+        const job_map<T>& others = state == job_state::delayed  ? delayed_
+                                   : state == job_state::active ? active_
+                                                                : dead_;
+        if (state == job_state::waiting)
             waiting_.for_each(add);
-            break;
-        case job_state::delayed:
-            for (const auto& [due, each] : delayed_)
+        else
+            for (const auto& [place, each] : others)
                 add(each);
-            break;
-        case job_state::active:
-            for (const auto& [token, each] : active_)
-                add(each);
-            break;
-        case job_state::dead:
-            for (const auto& [id, each] : dead_)
-                add(each);
-            break;
-        }
         return found;
     }
 
