@@ -175,7 +175,7 @@ public:
         if (!error && (text.empty() || text.size() > max_payload_))
             error = turnstile::errc::invalid_payload;
         return boost::asio::async_initiate<CompletionToken, void(error_code, job_id)>(
-            detail::initiation(queue_), token, &detail::start_push, detail::to_job_number(), error,
+            detail::initiation(queue_), token, &detail::start_push, &detail::job_number, error,
             std::move(text), options);
     }
 
@@ -336,7 +336,7 @@ public:
     auto async_counts(CompletionToken&& token = {})
     {
         return boost::asio::async_initiate<CompletionToken, void(error_code, job_counts)>(
-            detail::initiation(queue_), token, &detail::start_job_call, detail::to_job_counts(),
+            detail::initiation(queue_), token, &detail::start_job_call, &detail::counts_of_jobs,
             detail::job_operation::list, error_code(),
             std::vector<std::string>{"counts", "0", "1"});
     }
@@ -394,7 +394,7 @@ private:
     auto remove(const char* what, CompletionToken&& token)
     {
         return boost::asio::async_initiate<CompletionToken, void(error_code, std::size_t)>(
-            detail::initiation(queue_), token, &detail::start_job_call, detail::to_job_number(),
+            detail::initiation(queue_), token, &detail::start_job_call, &detail::job_number,
             detail::job_operation::manage, error_code(), std::vector<std::string>{what, "0", "0"});
     }
 

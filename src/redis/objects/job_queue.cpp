@@ -2,10 +2,10 @@
 // Distributed under the Boost Software License, Version 1.0.
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 
+#include <fmt/format.h>
+
 #include <algorithm>
-#include <array>
 #include <charconv>
-#include <cmath>
 #include <turnstile/redis/error.hpp>
 #include <turnstile/redis/job_queue.hpp>
 
@@ -98,12 +98,10 @@ void job_hold::progress(double fraction) noexcept
 {
     if (!held_)
         return;
-    std::array<char, 32> text{};
-    const double value = std::isnan(fraction) ? 0 : std::clamp(fraction, 0.0, 1.0);
-    char* const end = std::to_chars(text.data(), text.data() + text.size(), value).ptr;
-    held_->queue->core->post(
-        [held = held_, reported = std::string(text.data(), end)](session_engine& engine)
-        { engine.jobs().progress(*held, reported); });
+    // Zero also for a number that is none.
+    const double value = fraction > 0 ? std::min(fraction, 1.0) : 0;
+    held_->queue->core->post([held = held_, text = fmt::format("{}", value)](session_engine& engine)
+                             { engine.jobs().progress(*held, text); });
 }
 
 void job_hold::release() noexcept
@@ -203,12 +201,12 @@ void start_job_call(const std::shared_ptr<job_queue_handle>& queue, job_operatio
 
 // --- answers ------------------------------------------------------------------------------------
 
-std::uint64_t to_job_number::operator()(const std::vector<std::string>& answer) const noexcept
+std::uint64_t job_number(const std::vector<std::string>& answer) noexcept
 {
     return number_at(answer, 2);
 }
 
-job_counts to_job_counts::operator()(const std::vector<std::string>& answer) const noexcept
+job_counts counts_of_jobs(const std::vector<std::string>& answer) noexcept
 {
     return {number_at(answer, 3), number_at(answer, 4), number_at(answer, 5), number_at(answer, 6),
             number_at(answer, 2) == 1};

@@ -255,7 +255,7 @@ void job_engine::perform(const job_answered& what)
     }
     if (!code && ended->op == job_operation::manage)
     {
-        ended->removed += to_job_number()(answer);
+        ended->removed += job_number(answer);
         if (job_word(answer[0], 3) == "1")
             return send_call(ended);
         answer[0] = "ok 0 " + std::to_string(ended->removed);

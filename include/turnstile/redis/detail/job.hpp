@@ -108,15 +108,9 @@ void start_job_call(const std::shared_ptr<job_queue_handle>& queue, job_operatio
                     error_code error, std::vector<std::string> arguments, answer_handler handler);
 
 /// The number in the third word of an answer; 0 if there is none.
-struct to_job_number
-{
-    std::uint64_t operator()(const std::vector<std::string>& answer) const noexcept;
-};
+[[nodiscard]] std::uint64_t job_number(const std::vector<std::string>& answer) noexcept;
 
-struct to_job_counts
-{
-    job_counts operator()(const std::vector<std::string>& answer) const noexcept;
-};
+[[nodiscard]] job_counts counts_of_jobs(const std::vector<std::string>& answer) noexcept;
 
 /// The jobs in an answer, with their payloads as text.
 [[nodiscard]] std::vector<job_info<std::string>> job_list(job_state state,
