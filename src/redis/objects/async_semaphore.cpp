@@ -33,29 +33,26 @@ public:
     {
     }
 
-    /// Returns whether the part is lost already: then the caller has to report it.
-    [[nodiscard]] bool add(const part& what)
+    /// The caller reports the loss if the part is already lost.
+    void add(const part& what)
     {
         what.held->watch(weak_from_this());
         const std::lock_guard lock(common_mutex());
         parts_.push_back(what);
-        return what.held->has_ended();
     }
 
     /// Moves units to a new share, the last parts first.
     [[nodiscard]] std::shared_ptr<permit_share> split(std::int64_t units)
     {
         auto result = std::make_shared<permit_share>(loss_.executor);
-        bool is_lost = false;
         // The units stay here until all of them are added, because that may throw.
         for (auto last = parts_.rbegin(); units > 0; ++last)
         {
             const std::int64_t moved = std::min(units, last->units);
-            is_lost |= result->add({last->held, moved});
+            result->add({last->held, moved});
             units -= moved;
         }
-        if (is_lost)
-            result->report_loss();
+        result->report_loss();
         const std::lock_guard lock(common_mutex());
         for (const part& moved : result->parts_)
         {
@@ -71,7 +68,6 @@ public:
     /// If this throws, the other share keeps the rest.
     void merge(permit_share& other)
     {
-        bool is_lost = false;
         auto next = other.parts_.begin();
         try
         {
@@ -79,12 +75,11 @@ public:
             {
                 const auto same = std::ranges::find(parts_, next->held, &part::held);
                 if (same == parts_.end())
-                    is_lost |= add(*next);
+                    add(*next);
                 else
                     same->units += next->units;
             }
-            if (is_lost)
-                report_loss();
+            report_loss();
         }
         catch (...)
         {
@@ -107,7 +102,7 @@ public:
         parts_.pop_back();
     }
 
-    /// Triggers the slot once for all lost parts. A part that was moved to another share is not reported here.
+    /// Triggers the slot once for all lost parts, if any. A part that was moved to another share is not reported here.
     void report_loss() override
     {
         {
@@ -215,7 +210,8 @@ permit_grant::permit_grant(grant granted)
     // If this throws, the destructor of `granted` releases the units.
     const std::shared_ptr<held_lock> held = granted.share();
     share_ = std::make_shared<permit_share>(held->loss->executor);
-    if (share_->add({held, held->count().held}))
+    share_->add({held, held->count().held});
+    if (held->has_ended())
         share_->report_loss();
     static_cast<void>(granted.detach());
 }
