@@ -78,48 +78,6 @@ BOOST_AUTO_TEST_CASE(a_mutex_has_a_name_and_an_executor)
 
 // --- order ------------------------------------------------------------------------------------
 
-TURNSTILE_TEST_BOTH_PATHS(a_free_lock_is_granted_at_once)
-{
-    scene s(how);
-    locking a;
-    s.lock(a);
-    BOOST_TEST(a.state() == "done");
-    BOOST_TEST(a.value().owns_lock());
-    BOOST_TEST(s.mutex.is_locked());
-}
-
-TURNSTILE_TEST_BOTH_PATHS(a_waiter_is_granted_the_lock_after_its_release)
-{
-    scene s(how);
-    auto holder = s.hold();
-    locking a;
-    s.lock(a);
-    BOOST_TEST(a.state() == "waiting");
-    holder.unlock();
-    BOOST_TEST(a.state() == "waiting");
-    drain(s.context);
-    BOOST_TEST(a.state() == "done");
-    BOOST_TEST(a.value().owns_lock());
-}
-
-TURNSTILE_TEST_BOTH_PATHS(waiters_are_served_in_the_order_of_their_arrival)
-{
-    scene s(how);
-    auto holder = s.hold();
-    locking a(s.completed, 'a'), b(s.completed, 'b'), c(s.completed, 'c'), d(s.completed, 'd');
-    for (locking* each : {&c, &a, &d, &b})
-        s.lock(*each);
-    holder.unlock();
-    drain(s.context);
-    BOOST_TEST(s.completed == "c");
-    s.release(c);
-    BOOST_TEST(s.completed == "ca");
-    s.release(a);
-    BOOST_TEST(s.completed == "cad");
-    s.release(d);
-    BOOST_TEST(s.completed == "cadb");
-}
-
 BOOST_AUTO_TEST_CASE(all_kinds_of_waiters_share_one_queue)
 {
     scene handlers(path::handler);
@@ -187,39 +145,6 @@ TURNSTILE_TEST_BOTH_PATHS(a_release_grants_the_lock_to_the_waiter_in_the_same_st
         BOOST_TEST(each->state() == "done");
     }
     b.value().unlock();
-    BOOST_TEST(s.mutex.try_lock().has_value());
-}
-
-TURNSTILE_TEST_BOTH_PATHS(trying_acquires_a_free_lock)
-{
-    scene s(how);
-    locking a;
-    s.try_lock(a);
-    BOOST_TEST(a.state() == "done");
-    BOOST_TEST(a.value().owns_lock());
-    BOOST_TEST(s.mutex.is_locked());
-}
-
-TURNSTILE_TEST_BOTH_PATHS(trying_does_not_wait)
-{
-    scene s(how);
-    auto holder = s.hold();
-    locking a;
-    s.try_lock(a);
-    BOOST_TEST(a.state() == "timed out");
-    holder.unlock();
-    drain(s.context);
-    BOOST_TEST(!s.mutex.is_locked());
-}
-
-BOOST_AUTO_TEST_CASE(trying_without_an_operation_does_the_same)
-{
-    scene s;
-    std::optional<guard_type> first = s.mutex.try_lock();
-    BOOST_REQUIRE(first.has_value());
-    BOOST_TEST(first->owns_lock());
-    BOOST_TEST(!s.mutex.try_lock());
-    first.reset();
     BOOST_TEST(s.mutex.try_lock().has_value());
 }
 

@@ -6,11 +6,9 @@
 
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/awaitable.hpp>
-#include <boost/asio/bind_executor.hpp>
 #include <boost/asio/bind_immediate_executor.hpp>
 #include <boost/asio/cancel_after.hpp>
 #include <boost/asio/co_spawn.hpp>
-#include <boost/asio/deferred.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/redirect_error.hpp>
@@ -138,47 +136,6 @@ BOOST_AUTO_TEST_CASE(a_local_semaphore_has_the_traits_of_a_local_lock)
 
 // --- counting ---------------------------------------------------------------------------------
 
-TURNSTILE_TEST_BOTH_PATHS(units_are_taken_at_once_if_they_are_there)
-{
-    scene t(how, 3);
-    acquisition a, b;
-    t.acquire(a, 1);
-    BOOST_TEST(a.state() == "done");
-    BOOST_TEST(a.value().count() == 1);
-    BOOST_TEST(t.semaphore.available() == 2);
-    t.acquire(b, 2);
-    BOOST_TEST(b.state() == "done");
-    BOOST_TEST(b.value().count() == 2);
-    BOOST_TEST(t.semaphore.available() == 0);
-}
-
-TURNSTILE_TEST_BOTH_PATHS(one_unit_is_the_default)
-{
-    scene t(how, 3);
-    acquisition a;
-    t.start(a, [&] { return t.semaphore.async_acquire(); });
-    BOOST_TEST(a.state() == "done");
-    BOOST_TEST(a.value().count() == 1);
-    BOOST_TEST(t.semaphore.try_acquire()->count() == 1);
-}
-
-TURNSTILE_TEST_BOTH_PATHS(a_request_waits_until_enough_units_are_released)
-{
-    scene t(how, 2);
-    permit_type held = t.take(2);
-    acquisition a;
-    t.acquire(a, 1);
-    BOOST_TEST(a.state() == "waiting");
-    held = permit_type();
-    // The grant is undelivered.
-    BOOST_TEST(t.semaphore.available() == 1);
-    BOOST_TEST(a.state() == "waiting");
-    drain(t.context);
-    BOOST_TEST(a.state() == "done");
-    a.value() = permit_type();
-    BOOST_TEST(t.semaphore.available() == 2);
-}
-
 TURNSTILE_TEST_BOTH_PATHS(units_that_come_back_one_by_one_add_up)
 {
     scene t(how, 3);
@@ -231,31 +188,6 @@ BOOST_AUTO_TEST_CASE(a_coroutine_that_finds_units_is_not_suspended)
 
 // --- try --------------------------------------------------------------------------------------
 
-TURNSTILE_TEST_BOTH_PATHS(try_operations_acquire_available_units)
-{
-    scene t(how, 3);
-    acquisition a;
-    t.try_acquire(a, 2);
-    BOOST_TEST(a.state() == "done");
-    BOOST_TEST(a.value().count() == 2);
-    const auto b = t.semaphore.try_acquire();
-    BOOST_REQUIRE(b);
-    BOOST_TEST(b->count() == 1);
-    BOOST_TEST(t.semaphore.available() == 0);
-}
-
-TURNSTILE_TEST_BOTH_PATHS(trying_does_not_wait)
-{
-    scene t(how, 3);
-    const permit_type held = t.take(2);
-    acquisition a;
-    t.try_acquire(a, 2);
-    BOOST_TEST(a.state() == "timed out");
-    BOOST_TEST(a.value().count() == 0);
-    BOOST_TEST(!t.semaphore.try_acquire(2));
-    BOOST_TEST(t.semaphore.available() == 1);
-}
-
 TURNSTILE_TEST_BOTH_PATHS(try_operations_do_not_overtake_waiters)
 {
     scene t(how, 3);
@@ -272,24 +204,6 @@ TURNSTILE_TEST_BOTH_PATHS(try_operations_do_not_overtake_waiters)
 }
 
 // --- units without a permit -------------------------------------------------------------------
-
-TURNSTILE_TEST_BOTH_PATHS(units_can_be_added_without_a_permit)
-{
-    scene t(how, 0, 3);
-    acquisition consumer;
-    attempt<> producer;
-    t.acquire(consumer, 2);
-    BOOST_TEST(consumer.state() == "waiting");
-    t.release(producer, 1);
-    BOOST_TEST(producer.state() == "done");
-    BOOST_TEST(consumer.state() == "waiting");
-    t.semaphore.release();
-    drain(t.context);
-    BOOST_TEST(consumer.state() == "done");
-    consumer.value().forget();
-    t.semaphore.release(3);
-    BOOST_TEST(t.semaphore.available() == 3);
-}
 
 TURNSTILE_TEST_BOTH_PATHS(adding_more_than_was_taken_is_an_error)
 {
@@ -340,33 +254,6 @@ BOOST_AUTO_TEST_CASE(a_release_that_worked_clears_the_error)
     BOOST_TEST(s.available() == 1);
 }
 
-TURNSTILE_TEST_BOTH_PATHS(adding_units_that_a_permit_holds_is_an_error)
-{
-    scene t(how, 3);
-    permit_type held = t.take(2);
-    t.take(1).forget();
-    attempt<> a;
-    t.release(a, 2);
-    BOOST_TEST(a.state() == "over release");
-    BOOST_TEST(t.semaphore.available() == 0);
-    t.semaphore.release(1);
-    held.split(1).forget();
-    t.semaphore.release(1);
-    text_of(errc::over_release, [&] { t.semaphore.release(1); });
-    held.release();
-    BOOST_TEST(t.semaphore.available() == 3);
-}
-
-TURNSTILE_TEST_BOTH_PATHS(the_value_can_be_read)
-{
-    scene t(how, 3);
-    const permit_type held = t.take(2);
-    attempt<std::ptrdiff_t> a;
-    t.start(a, [&] { return t.semaphore.async_available(); });
-    BOOST_TEST(a.state() == "done");
-    BOOST_TEST(a.value() == 1);
-}
-
 // --- invalid counts ---------------------------------------------------------------------------
 
 TURNSTILE_TEST_BOTH_PATHS(a_number_of_units_that_cannot_be_is_refused)
@@ -391,17 +278,6 @@ TURNSTILE_TEST_BOTH_PATHS(a_number_of_units_that_cannot_be_is_refused)
         }
     }
     BOOST_TEST(t.semaphore.available() == 3);
-}
-
-TURNSTILE_TEST_BOTH_PATHS(a_refused_request_is_not_in_the_way_of_others)
-{
-    scene t(how, 2);
-    const permit_type held = t.take(1);
-    acquisition refused, next;
-    t.acquire(refused, 3);
-    t.acquire(next, 1);
-    BOOST_TEST(refused.state() == "invalid count");
-    BOOST_TEST(next.state() == "done");
 }
 
 // --- executors --------------------------------------------------------------------------------
@@ -549,50 +425,4 @@ BOOST_AUTO_TEST_CASE(an_operation_that_was_not_started_is_a_value)
     drain(t.context);
     BOOST_TEST(a.state() == "done");
     BOOST_TEST(b.state() == "waiting");
-}
-
-BOOST_AUTO_TEST_CASE(an_unsynchronized_semaphore_does_the_same)
-{
-    asio::io_context context;
-    unsynchronized_async_semaphore s(context, 3);
-    using own_permit = unsynchronized_async_semaphore::permit_type;
-    for (const path how : {path::handler, path::coroutine})
-    {
-        std::optional<own_permit> held = s.try_acquire(2);
-        attempt<own_permit> large, small;
-        launch(how, context.get_executor(), large, [&] { return s.async_acquire(3); });
-        launch(how, context.get_executor(), small, [&] { return s.async_acquire(1); });
-        drain(context);
-        BOOST_TEST(small.state() == "waiting");
-        large.cancel();
-        drain(context);
-        BOOST_TEST(large.state() == "aborted");
-        BOOST_TEST(small.state() == "done");
-        held.reset();
-        BOOST_TEST(s.available() == 2);
-    }
-    s.close();
-    BOOST_TEST(s.is_closed());
-    text_of(errc::closed, [&] { (void)s.try_acquire(); });
-}
-
-BOOST_AUTO_TEST_CASE(an_executor_of_another_type_can_be_used)
-{
-    using executor = asio::io_context::executor_type;
-    using typed = async_semaphore::rebind_executor<executor>::other;
-    static_assert(std::is_same_v<typed::executor_type, executor>);
-    asio::io_context context;
-    typed s(context, 1);
-    int completions = 0;
-    const auto body = [&]() -> asio::awaitable<void, executor>
-    {
-        const typed::permit_type held = co_await s.async_acquire();
-        co_await asio::post(asio::deferred);
-        ++completions;
-    };
-    asio::co_spawn(context, body(), rethrower{});
-    asio::co_spawn(context, body(), rethrower{});
-    context.run();
-    BOOST_TEST(completions == 2);
-    BOOST_TEST(s.available() == 1);
 }

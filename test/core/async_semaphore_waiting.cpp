@@ -26,42 +26,6 @@ using acquisition = scene::acquisition;
 
 // --- order ------------------------------------------------------------------------------------
 
-TURNSTILE_TEST_BOTH_PATHS(first_come_first_served)
-{
-    scene t(how, 1);
-    permit_type held = t.take(1);
-    acquisition a(t.completed, 'a'), b(t.completed, 'b'), c(t.completed, 'c');
-    t.acquire(a, 1);
-    t.acquire(b, 1);
-    t.acquire(c, 1);
-    held.release();
-    for (acquisition* each : {&a, &b, &c})
-    {
-        drain(t.context);
-        each->value().release();
-    }
-    BOOST_TEST(t.completed == "abc");
-    BOOST_TEST(t.semaphore.available() == 1);
-}
-
-TURNSTILE_TEST_BOTH_PATHS(a_large_request_at_the_head_is_not_overtaken)
-{
-    scene t(how, 3);
-    permit_type held = t.take(1);
-    acquisition large(t.completed, 'L'), small(t.completed, 's');
-    t.acquire(large, 3);
-    t.acquire(small, 1);
-    BOOST_TEST(t.semaphore.available() == 2);
-    BOOST_TEST(small.state() == "waiting");
-    held.release();
-    drain(t.context);
-    BOOST_TEST(t.completed == "L");
-    BOOST_TEST(small.state() == "waiting");
-    large.value().release();
-    drain(t.context);
-    BOOST_TEST(t.completed == "Ls");
-}
-
 TURNSTILE_TEST_BOTH_PATHS(released_units_do_not_serve_a_small_request_behind_a_large_one)
 {
     scene t(how, 3);
@@ -76,26 +40,6 @@ TURNSTILE_TEST_BOTH_PATHS(released_units_do_not_serve_a_small_request_behind_a_l
     BOOST_TEST(t.semaphore.available() == 2);
 }
 
-TURNSTILE_TEST_BOTH_PATHS(waiters_behind_a_cancelled_head_are_served)
-{
-    scene t(how, 3);
-    permit_type held = t.take(1);
-    acquisition large(t.completed, 'L'), small(t.completed, 's'), smaller(t.completed, 't'),
-        next(t.completed, 'n');
-    t.acquire(large, 3);
-    t.acquire(small, 1);
-    t.acquire(smaller, 1);
-    t.acquire(next, 1);
-    large.cancel();
-    drain(t.context);
-    BOOST_TEST(large.state() == "aborted");
-    BOOST_TEST(small.state() == "done");
-    BOOST_TEST(smaller.state() == "done");
-    BOOST_TEST(next.state() == "waiting");
-    BOOST_TEST(t.completed == "Lst");
-    BOOST_TEST(t.semaphore.available() == 0);
-}
-
 TURNSTILE_TEST_BOTH_PATHS(waiters_behind_a_head_that_times_out_are_served)
 {
     scene t(how, 3);
@@ -107,25 +51,6 @@ TURNSTILE_TEST_BOTH_PATHS(waiters_behind_a_head_that_times_out_are_served)
     t.advance(5s);
     BOOST_TEST(large.state() == "timed out");
     BOOST_TEST(small.state() == "done");
-}
-
-TURNSTILE_TEST_BOTH_PATHS(a_cancellation_in_the_middle_does_not_affect_others)
-{
-    scene t(how, 1);
-    permit_type held = t.take(1);
-    acquisition a(t.completed, 'a'), b(t.completed, 'b'), c(t.completed, 'c'), d(t.completed, 'd');
-    for (acquisition* each : {&a, &b, &c, &d})
-        t.acquire(*each, 1);
-    c.cancel();
-    d.cancel();
-    drain(t.context);
-    BOOST_TEST(t.completed == "cd");
-    held.release();
-    drain(t.context);
-    BOOST_TEST(t.completed == "cda");
-    a.value().release();
-    drain(t.context);
-    BOOST_TEST(t.completed == "cdab");
 }
 
 TURNSTILE_TEST_BOTH_PATHS(a_newcomer_does_not_overtake_an_undelivered_grant)
@@ -143,18 +68,6 @@ TURNSTILE_TEST_BOTH_PATHS(a_newcomer_does_not_overtake_an_undelivered_grant)
 }
 
 // --- time limits ------------------------------------------------------------------------------
-
-TURNSTILE_TEST_BOTH_PATHS(a_timed_attempt_is_granted_available_units_at_once)
-{
-    scene t(how, 3);
-    acquisition a, b;
-    t.acquire_until(a, 2, manual_clock::now() + 5s);
-    BOOST_TEST(a.state() == "done");
-    BOOST_TEST(a.value().count() == 2);
-    // Even if the deadline has passed already.
-    t.acquire_until(b, 1, manual_clock::now() - 1s);
-    BOOST_TEST(b.state() == "done");
-}
 
 TURNSTILE_TEST_BOTH_PATHS(a_timed_attempt_is_granted_units_that_are_released_in_time)
 {
@@ -234,23 +147,6 @@ TURNSTILE_TEST_BOTH_PATHS(a_duration_is_measured_on_the_steady_clock)
     t.context.run();
     BOOST_TEST(a.state() == "timed out");
     BOOST_TEST((std::chrono::steady_clock::now() - start >= 20ms));
-}
-
-TURNSTILE_TEST_BOTH_PATHS(a_timed_attempt_is_served_in_its_turn)
-{
-    scene t(how, 1);
-    permit_type held = t.take(1);
-    acquisition a(t.completed, 'a'), b(t.completed, 'b'), c(t.completed, 'c');
-    t.acquire(a, 1);
-    t.acquire_until(b, 1, manual_clock::now() + 5s);
-    t.acquire(c, 1);
-    held.release();
-    drain(t.context);
-    a.value().release();
-    drain(t.context);
-    b.value().release();
-    drain(t.context);
-    BOOST_TEST(t.completed == "abc");
 }
 
 // --- cancellation -----------------------------------------------------------------------------

@@ -34,7 +34,6 @@
 #include <turnstile/latch.hpp>
 #include <type_traits>
 #include <utility>
-#include <vector>
 
 namespace asio = boost::asio;
 using namespace std::chrono_literals;
@@ -71,7 +70,6 @@ struct scene
 
     path how;
     int rounds = 0;
-    std::string completed;
     asio::io_context context;
     barrier meeting;
 };
@@ -119,52 +117,6 @@ TURNSTILE_TEST_BOTH_PATHS(there_may_be_more_participants_than_ever_arrive)
 
 // --- rounds -----------------------------------------------------------------------------------
 
-TURNSTILE_TEST_BOTH_PATHS(participants_wait_until_all_have_arrived)
-{
-    scene t(how, 3);
-    arrival a(t.completed, 'a'), b(t.completed, 'b'), c(t.completed, 'c');
-    t.arrive(a);
-    t.arrive(b);
-    BOOST_TEST(a.state() == "waiting");
-    BOOST_TEST(b.state() == "waiting");
-    BOOST_TEST(t.rounds == 0);
-    t.arrive(c);
-    BOOST_TEST(a.state() == "done");
-    BOOST_TEST(b.state() == "done");
-    BOOST_TEST(c.state() == "done");
-    BOOST_TEST(t.rounds == 1);
-    // Waiters continue in the order of their arrival.
-    BOOST_TEST(t.completed.find('a') < t.completed.find('b'));
-}
-
-TURNSTILE_TEST_BOTH_PATHS(a_single_participant_never_waits)
-{
-    scene t(how, 1);
-    for (int round = 1; round <= 3; ++round)
-    {
-        arrival a;
-        t.arrive(a);
-        BOOST_TEST(a.state() == "done");
-        BOOST_TEST(t.rounds == round);
-    }
-}
-
-TURNSTILE_TEST_BOTH_PATHS(the_rounds_repeat)
-{
-    scene t(how, 2);
-    for (int round = 1; round <= 4; ++round)
-    {
-        arrival a, b;
-        t.arrive(a);
-        BOOST_TEST(a.state() == "waiting");
-        BOOST_TEST(t.rounds == round - 1);
-        t.arrive(b);
-        BOOST_TEST(a.state() == "done");
-        BOOST_TEST(b.state() == "done");
-        BOOST_TEST(t.rounds == round);
-    }
-}
-
 TURNSTILE_TEST_BOTH_PATHS(an_arrival_after_the_round_belongs_to_the_next)
 {
     scene t(how, 2);
@@ -184,31 +136,6 @@ TURNSTILE_TEST_BOTH_PATHS(an_arrival_after_the_round_belongs_to_the_next)
 BOOST_AUTO_TEST_CASE(the_last_arrival_is_not_suspended)
 {
     expect_last_arrival_not_suspended<barrier>();
-}
-
-BOOST_AUTO_TEST_CASE(a_fast_participant_does_not_pass_the_next_round_alone)
-{
-    asio::io_context context;
-    int rounds = 0;
-    barrier meeting(context, 3, [&] { ++rounds; });
-    std::vector<int> done(3);
-    const auto body = [&](int& mine) -> asio::awaitable<void>
-    {
-        for (int round = 0; round < 50; ++round)
-        {
-            co_await meeting.async_arrive_and_wait();
-            // No participant is more than one round ahead of the others.
-            BOOST_REQUIRE(rounds == round + 1);
-            ++mine;
-            for (const int each : done)
-                BOOST_REQUIRE(std::abs(each - mine) <= 1);
-        }
-    };
-    for (int& each : done)
-        asio::co_spawn(context, body(each), rethrower{});
-    context.run();
-    BOOST_TEST(rounds == 50);
-    BOOST_TEST(done == std::vector<int>(3, 50));
 }
 
 // --- completion step --------------------------------------------------------------------------
@@ -454,30 +381,6 @@ BOOST_AUTO_TEST_CASE(
 
 // --- cancellation -----------------------------------------------------------------------------
 
-TURNSTILE_TEST_BOTH_PATHS(a_cancelled_arrival_is_withdrawn)
-{
-    for (const asio::cancellation_type type : each_type)
-    {
-        scene t(how, 3);
-        arrival a, b, c, d;
-        t.arrive(a);
-        t.arrive(b);
-        a.cancel(type);
-        drain(t.context);
-        BOOST_TEST(a.state() == "aborted");
-        BOOST_TEST(b.state() == "waiting");
-        t.arrive(c);
-        BOOST_TEST(b.state() == "waiting");
-        BOOST_TEST(c.state() == "waiting");
-        BOOST_TEST(t.rounds == 0);
-        t.arrive(d);
-        BOOST_TEST(b.state() == "done");
-        BOOST_TEST(c.state() == "done");
-        BOOST_TEST(d.state() == "done");
-        BOOST_TEST(t.rounds == 1);
-    }
-}
-
 TURNSTILE_TEST_BOTH_PATHS(cancelling_twice_withdraws_one_arrival)
 {
     scene t(how, 3);
@@ -533,37 +436,6 @@ TURNSTILE_TEST_BOTH_PATHS(when_all_are_cancelled_the_round_begins_anew)
 
 // --- dropping out -----------------------------------------------------------------------------
 
-TURNSTILE_TEST_BOTH_PATHS(participants_do_not_wait_for_one_that_dropped_out)
-{
-    scene t(how, 3);
-    t.meeting.arrive_and_drop();
-    for (int round = 1; round <= 2; ++round)
-    {
-        arrival a, b;
-        t.arrive(a);
-        BOOST_TEST(a.state() == "waiting");
-        t.arrive(b);
-        BOOST_TEST(a.state() == "done");
-        BOOST_TEST(b.state() == "done");
-        BOOST_TEST(t.rounds == round);
-    }
-}
-
-TURNSTILE_TEST_BOTH_PATHS(the_last_participant_to_drop_out_ends_the_round)
-{
-    scene t(how, 3);
-    arrival a(t.completed, 'a'), b(t.completed, 'b'), next;
-    t.arrive(a);
-    t.arrive(b);
-    t.meeting.arrive_and_drop();
-    BOOST_TEST(t.rounds == 1);
-    drain(t.context);
-    BOOST_TEST(t.completed == "ab");
-    BOOST_TEST(a.state() == "done");
-    t.arrive(next);
-    BOOST_TEST(next.state() == "waiting");
-}
-
 TURNSTILE_TEST_BOTH_PATHS(the_last_participant_may_drop_out)
 {
     scene t(how, 2);
@@ -589,34 +461,7 @@ BOOST_AUTO_TEST_CASE(a_round_in_which_everybody_drops_out_has_a_completion_step)
     BOOST_TEST(t.rounds == 1);
 }
 
-TURNSTILE_TEST_BOTH_PATHS(dropping_out_asynchronously_ends_the_round_too)
-{
-    scene t(how, 2);
-    arrival a;
-    attempt<> dropped;
-    t.arrive(a);
-    test::start(how, t.context, dropped, [&] { return t.meeting.async_arrive_and_drop(); });
-    BOOST_TEST(dropped.state() == "done");
-    BOOST_TEST(a.state() == "done");
-    BOOST_TEST(t.rounds == 1);
-}
-
 // --- destruction ------------------------------------------------------------------------------
-
-TURNSTILE_TEST_BOTH_PATHS(waiters_are_aborted_when_the_barrier_is_destroyed)
-{
-    asio::io_context context;
-    int rounds = 0;
-    std::optional<barrier> meeting(std::in_place, context, 3, [&] { ++rounds; });
-    arrival a, b;
-    test::start(how, context, a, [&] { return meeting->async_arrive_and_wait(); });
-    test::start(how, context, b, [&] { return meeting->async_arrive_and_wait(); });
-    meeting.reset();
-    drain(context);
-    BOOST_TEST(a.state() == "aborted");
-    BOOST_TEST(b.state() == "aborted");
-    BOOST_TEST(rounds == 0);
-}
 
 TURNSTILE_TEST_BOTH_PATHS(a_round_before_the_destruction_counts)
 {
@@ -822,23 +667,4 @@ BOOST_AUTO_TEST_CASE(an_unsynchronized_barrier_does_the_same)
         meeting.arrive_and_drop();
         text_of(errc::no_participants, [&] { meeting.arrive_and_drop(); });
     }
-}
-
-BOOST_AUTO_TEST_CASE(an_executor_of_another_type_can_be_used)
-{
-    using executor = asio::io_context::executor_type;
-    using typed = barrier::rebind_executor<executor>::other;
-    static_assert(std::is_same_v<typed::executor_type, executor>);
-    asio::io_context context;
-    int rounds = 0;
-    typed meeting(context, 2, [&] { ++rounds; });
-    const auto body = [&]() -> asio::awaitable<void, executor>
-    {
-        for (int i = 0; i < 5; ++i)
-            co_await meeting.async_arrive_and_wait();
-    };
-    asio::co_spawn(context, body(), rethrower{});
-    asio::co_spawn(context, body(), rethrower{});
-    context.run();
-    BOOST_TEST(rounds == 5);
 }

@@ -26,7 +26,6 @@
 #include <turnstile/async_mutex.hpp>
 #include <turnstile/condition.hpp>
 #include <turnstile/error.hpp>
-#include <utility>
 
 namespace asio = boost::asio;
 using namespace std::chrono_literals;
@@ -41,16 +40,6 @@ using guard_type = scene::guard_type;
 }  // namespace
 
 // --- waiting and notifying --------------------------------------------------------------------
-
-TURNSTILE_TEST_BOTH_PATHS(a_waiter_releases_the_lock)
-{
-    scene t(how);
-    condition_waiter a;
-    t.wait(a);
-    BOOST_TEST(a.state() == "waiting");
-    BOOST_TEST(!a.holds());
-    BOOST_TEST(!t.mutex.is_locked());
-}
 
 TURNSTILE_TEST_BOTH_PATHS(a_wait_on_the_condition_hands_the_lock_to_a_waiter)
 {
@@ -92,64 +81,6 @@ TURNSTILE_TEST_BOTH_PATHS(acquiring_again_is_another_grant)
     BOOST_TEST(a.guard.fencing_token() == between + 1);
 }
 
-TURNSTILE_TEST_BOTH_PATHS(notify_one_notifies_the_first_waiter)
-{
-    scene t(how);
-    condition_waiter a(t.completed, 'a'), b(t.completed, 'b'), c(t.completed, 'c');
-    t.wait(a);
-    t.wait(b);
-    t.wait(c);
-    std::string expected;
-    for (condition_waiter<>* each : {&a, &b, &c})
-    {
-        t.changed.notify_one();
-        drain(t.context);
-        expected += "abc"[expected.size()];
-        BOOST_TEST(t.completed == expected);
-        each->guard.unlock();
-        drain(t.context);
-        BOOST_TEST(t.completed == expected);
-    }
-}
-
-TURNSTILE_TEST_BOTH_PATHS(notify_all_resumes_all_one_after_the_other)
-{
-    scene t(how);
-    condition_waiter a(t.completed, 'a'), b(t.completed, 'b'), c(t.completed, 'c');
-    t.wait(a);
-    t.wait(b);
-    t.wait(c);
-    t.changed.notify_all();
-    std::string expected;
-    for (condition_waiter<>* each : {&a, &b, &c})
-    {
-        drain(t.context);
-        expected += "abc"[expected.size()];
-        BOOST_TEST(t.completed == expected);
-        BOOST_TEST(each->holds());
-        each->guard.unlock();
-    }
-    BOOST_TEST(!t.mutex.is_locked());
-}
-
-TURNSTILE_TEST_BOTH_PATHS(a_notification_without_waiters_is_not_remembered)
-{
-    scene t(how);
-    t.changed.notify_one();
-    t.changed.notify_all();
-    condition_waiter a;
-    t.wait(a);
-    BOOST_TEST(a.state() == "waiting");
-    t.changed.notify_one();
-    t.changed.notify_one();
-    drain(t.context);
-    BOOST_TEST(a.state() == "done");
-    a.guard.unlock();
-    condition_waiter b;
-    t.wait(b);
-    BOOST_TEST(b.state() == "waiting");
-}
-
 TURNSTILE_TEST_BOTH_PATHS(notify_all_does_not_notify_later_waiters)
 {
     scene t(how);
@@ -178,84 +109,6 @@ TURNSTILE_TEST_BOTH_PATHS(each_notification_resumes_one_waiter)
     drain(t.context);
     BOOST_TEST(t.completed == "ab");
     BOOST_TEST(c.state() == "waiting");
-}
-
-TURNSTILE_TEST_BOTH_PATHS(a_notified_waiter_queues_behind_waiters_for_the_lock)
-{
-    scene t(how);
-    condition_waiter a(t.completed, 'a');
-    t.wait(a);
-    guard_type held = t.lock();
-    attempt<guard_type> first(t.completed, '1'), second(t.completed, '2');
-    t.request_lock(first);
-    t.changed.notify_one();
-    t.request_lock(second);
-    held.unlock();
-    drain(t.context);
-    BOOST_TEST(t.completed == "1");
-    first.value().unlock();
-    drain(t.context);
-    BOOST_TEST(t.completed == "1a");
-    a.guard.unlock();
-    drain(t.context);
-    BOOST_TEST(t.completed == "1a2");
-}
-
-TURNSTILE_TEST_BOTH_PATHS(notifying_needs_no_lock)
-{
-    scene t(how);
-    condition_waiter a;
-    t.wait(a);
-    guard_type somebody = t.lock();
-    t.changed.notify_one();
-    drain(t.context);
-    BOOST_TEST(a.state() == "waiting");
-    somebody.unlock();
-    drain(t.context);
-    BOOST_TEST(a.state() == "done");
-}
-
-TURNSTILE_TEST_BOTH_PATHS(the_asynchronous_forms_notify_too)
-{
-    scene t(how);
-    condition_waiter a(t.completed, 'a'), b(t.completed, 'b'), c(t.completed, 'c');
-    t.wait(a);
-    t.wait(b);
-    t.wait(c);
-    attempt<> one, all, none;
-    t.start(one, [&] { return t.changed.async_notify_one(); });
-    BOOST_TEST(one.state() == "done");
-    BOOST_TEST(t.completed == "a");
-    a.guard.unlock();
-    drain(t.context);
-    BOOST_TEST(t.completed == "a");
-    t.start(all, [&] { return t.changed.async_notify_all(); });
-    BOOST_TEST(all.state() == "done");
-    b.guard.unlock();
-    drain(t.context);
-    BOOST_TEST(t.completed == "abc");
-    t.start(none, [&] { return t.changed.async_notify_one(); });
-    BOOST_TEST(none.state() == "done");
-}
-
-TURNSTILE_TEST_BOTH_PATHS(two_conditions_of_a_mutex_are_independent)
-{
-    scene t(how);
-    condition other(t.mutex);
-    condition_waiter a(t.completed, 'a'), b(t.completed, 'b'), c(t.completed, 'c');
-    t.wait(a);
-    b.guard = t.lock();
-    t.start(b.wait, [&] { return other.async_wait(b.guard); });
-    t.wait(c);
-    other.notify_all();
-    drain(t.context);
-    BOOST_TEST(t.completed == "b");
-    t.changed.notify_all();
-    b.guard.unlock();
-    drain(t.context);
-    a.guard.unlock();
-    drain(t.context);
-    BOOST_TEST(t.completed == "bac");
 }
 
 TURNSTILE_TEST_BOTH_PATHS(one_guard_can_wait_again_and_again)
@@ -475,28 +328,4 @@ BOOST_AUTO_TEST_CASE(a_future_can_wait)
     t.context.restart();
     t.context.run();
     BOOST_TEST(!holds.get());
-}
-
-BOOST_AUTO_TEST_CASE(an_unsynchronized_mutex_has_conditions_too)
-{
-    asio::io_context context;
-    unsynchronized_async_mutex mutex(context);
-    condition changed(mutex);
-    for (const path how : {path::handler, path::coroutine})
-    {
-        auto first = std::move(*mutex.try_lock());
-        attempt<> a, b;
-        launch(how, context.get_executor(), a, [&] { return changed.async_wait(first); });
-        drain(context);
-        auto second = std::move(*mutex.try_lock());
-        launch(how, context.get_executor(), b, [&] { return changed.async_wait(second); });
-        drain(context);
-        a.cancel();
-        drain(context);
-        changed.notify_one();
-        first.unlock();
-        drain(context);
-        BOOST_TEST(b.state() == "done");
-        BOOST_TEST(second.owns_lock());
-    }
 }

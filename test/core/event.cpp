@@ -107,51 +107,6 @@ BOOST_AUTO_TEST_CASE(an_event_has_a_name_and_an_executor)
 
 // --- manual -----------------------------------------------------------------------------------
 
-TURNSTILE_TEST_BOTH_PATHS(setting_lets_all_through_in_order)
-{
-    scene t(how);
-    passage a(t.completed, 'a'), b(t.completed, 'b'), c(t.completed, 'c');
-    for (passage* each : {&a, &b, &c})
-    {
-        t.wait(*each);
-        BOOST_TEST(each->state() == "waiting");
-    }
-    t.gate.set();
-    // Undelivered.
-    BOOST_TEST(t.completed == "");
-    drain(t.context);
-    BOOST_TEST(t.completed == "abc");
-    BOOST_TEST(a.state() == "done");
-    BOOST_TEST(c.state() == "done");
-}
-
-TURNSTILE_TEST_BOTH_PATHS(a_manual_event_stays_set)
-{
-    scene t(how);
-    passage before, after;
-    t.wait(before);
-    t.set();
-    BOOST_TEST(t.gate.is_set());
-    t.wait(after);
-    BOOST_TEST(before.state() == "done");
-    BOOST_TEST(after.state() == "done");
-    BOOST_TEST(t.gate.is_set());
-}
-
-TURNSTILE_TEST_BOTH_PATHS(a_newcomer_after_the_reset_waits_again)
-{
-    scene t(how, event_reset::manual, true);
-    passage first, second;
-    t.wait(first);
-    t.gate.reset();
-    BOOST_TEST(!t.gate.is_set());
-    t.wait(second);
-    BOOST_TEST(first.state() == "done");
-    BOOST_TEST(second.state() == "waiting");
-    t.set();
-    BOOST_TEST(second.state() == "done");
-}
-
 TURNSTILE_TEST_BOTH_PATHS(a_reset_does_not_revoke_a_passage)
 {
     scene t(how);
@@ -179,59 +134,6 @@ TURNSTILE_TEST_BOTH_PATHS(a_reset_of_an_event_that_is_not_set_changes_nothing)
 
 // --- automatic --------------------------------------------------------------------------------
 
-TURNSTILE_TEST_BOTH_PATHS(setting_an_automatic_event_lets_the_first_through)
-{
-    scene t(how, event_reset::automatic);
-    passage a(t.completed, 'a'), b(t.completed, 'b'), c(t.completed, 'c');
-    t.wait(a);
-    t.wait(b);
-    t.wait(c);
-    t.set();
-    BOOST_TEST(t.completed == "a");
-    BOOST_TEST(!t.gate.is_set());
-    t.set();
-    BOOST_TEST(t.completed == "ab");
-    t.set();
-    BOOST_TEST(t.completed == "abc");
-    BOOST_TEST(!t.gate.is_set());
-}
-
-TURNSTILE_TEST_BOTH_PATHS(a_set_automatic_event_lets_the_next_wait_through)
-{
-    scene t(how, event_reset::automatic);
-    passage first, second;
-    t.gate.set();
-    BOOST_TEST(t.gate.is_set());
-    t.wait(first);
-    BOOST_TEST(first.state() == "done");
-    BOOST_TEST(!t.gate.is_set());
-    t.wait(second);
-    BOOST_TEST(second.state() == "waiting");
-}
-
-TURNSTILE_TEST_BOTH_PATHS(an_automatic_event_that_is_set_at_first_lets_one_through)
-{
-    scene t(how, event_reset::automatic, true);
-    passage first, second;
-    t.wait(first);
-    t.wait(second);
-    BOOST_TEST(first.state() == "done");
-    BOOST_TEST(second.state() == "waiting");
-}
-
-TURNSTILE_TEST_BOTH_PATHS(sets_do_not_add_up)
-{
-    scene t(how, event_reset::automatic);
-    passage first, second;
-    t.gate.set();
-    t.gate.set();
-    t.gate.set();
-    t.wait(first);
-    t.wait(second);
-    BOOST_TEST(first.state() == "done");
-    BOOST_TEST(second.state() == "waiting");
-}
-
 TURNSTILE_TEST_BOTH_PATHS(each_set_lets_one_current_waiter_through)
 {
     scene t(how, event_reset::automatic);
@@ -246,15 +148,6 @@ TURNSTILE_TEST_BOTH_PATHS(each_set_lets_one_current_waiter_through)
     drain(t.context);
     BOOST_TEST(t.completed == "ab");
     BOOST_TEST(c.state() == "waiting");
-}
-
-TURNSTILE_TEST_BOTH_PATHS(a_reset_clears_an_unused_set)
-{
-    scene t(how, event_reset::automatic, true);
-    passage a;
-    t.gate.reset();
-    t.wait(a);
-    BOOST_TEST(a.state() == "waiting");
 }
 
 TURNSTILE_TEST_BOTH_PATHS(a_newcomer_does_not_overtake_an_undelivered_grant)
@@ -424,20 +317,6 @@ TURNSTILE_TEST_BOTH_PATHS(when_a_context_is_destroyed_waiters_of_another_keep_wa
 
 // --- operations that do not wait --------------------------------------------------------------
 
-TURNSTILE_TEST_BOTH_PATHS(an_event_can_be_set_and_reset_with_operations)
-{
-    scene t(how);
-    passage set, reset, a;
-    t.wait(a);
-    test::start(how, t.context, set, [&] { return t.gate.async_set(); });
-    BOOST_TEST(set.state() == "done");
-    BOOST_TEST(a.state() == "done");
-    BOOST_TEST(t.gate.is_set());
-    test::start(how, t.context, reset, [&] { return t.gate.async_reset(); });
-    BOOST_TEST(reset.state() == "done");
-    BOOST_TEST(!t.gate.is_set());
-}
-
 BOOST_AUTO_TEST_CASE(an_operation_that_was_not_started_does_nothing)
 {
     scene t(path::handler, event_reset::automatic, true);
@@ -543,53 +422,4 @@ BOOST_AUTO_TEST_CASE(each_token_can_be_used)
     first.get();
     set.get();
     BOOST_TEST(!flag.is_set());
-}
-
-BOOST_AUTO_TEST_CASE(an_unsynchronized_event_does_the_same)
-{
-    for (const path how : {path::handler, path::coroutine})
-    {
-        asio::io_context context;
-        unsynchronized_event flag(context, event_reset::automatic);
-        passage a, b, c;
-        for (passage* each : {&a, &b, &c})
-            test::start(how, context, *each, [&] { return flag.async_wait(); });
-        b.cancel();
-        flag.set();
-        drain(context);
-        BOOST_TEST(a.state() == "done");
-        BOOST_TEST(b.state() == "aborted");
-        BOOST_TEST(c.state() == "waiting");
-        flag.set();
-        flag.set();
-        drain(context);
-        BOOST_TEST(c.state() == "done");
-        BOOST_TEST(flag.is_set());
-        flag.reset();
-        BOOST_TEST(!flag.is_set());
-    }
-}
-
-BOOST_AUTO_TEST_CASE(an_executor_of_another_type_can_be_used)
-{
-    using executor = asio::io_context::executor_type;
-    using typed = event::rebind_executor<executor>::other;
-    static_assert(std::is_same_v<typed::executor_type, executor>);
-    asio::io_context context;
-    typed flag(context, event_reset::automatic);
-    int completions = 0;
-    const auto body = [&]() -> asio::awaitable<void, executor>
-    {
-        co_await flag.async_wait();
-        ++completions;
-        co_await flag.async_set();
-    };
-    asio::co_spawn(context, body(), rethrower{});
-    asio::co_spawn(context, body(), rethrower{});
-    context.poll();
-    BOOST_TEST(completions == 0);
-    flag.set();
-    context.run();
-    BOOST_TEST(completions == 2);
-    BOOST_TEST(flag.is_set());
 }

@@ -28,7 +28,6 @@
 #include <support/attempt.hpp>
 #include <support/expect.hpp>
 #include <support/local_gate_scene.hpp>
-#include <support/manual_clock.hpp>
 #include <support/start.hpp>
 #include <tuple>
 #include <turnstile/latch.hpp>
@@ -92,18 +91,6 @@ struct scene : local_gate_scene<latch>
     {
         start(a, [this] { return gate.async_arrive_and_wait(); });
     }
-
-    void count_down(passage& a, std::ptrdiff_t n)
-    {
-        start(a, [this, n] { return gate.async_count_down(n); });
-    }
-
-    /// Counts down @p n arrivals, and runs the context.
-    void arrive(std::ptrdiff_t n = 1)
-    {
-        gate.count_down(n);
-        drain(context);
-    }
 };
 
 /// A latch with one missing arrival.
@@ -136,29 +123,6 @@ std::ptrdiff_t missing(latch& gate)
 #include <support/local_gate_suite.hpp>
 
 // --- construction -----------------------------------------------------------------------------
-
-BOOST_AUTO_TEST_CASE(a_latch_is_closed_until_all_have_arrived)
-{
-    scene t(path::handler, 3);
-    BOOST_TEST(!t.gate.try_wait());
-    t.gate.count_down();
-    t.gate.count_down();
-    BOOST_TEST(!t.gate.try_wait());
-    t.gate.count_down();
-    BOOST_TEST(t.gate.try_wait());
-}
-
-TURNSTILE_TEST_BOTH_PATHS(a_latch_of_zero_arrivals_is_open)
-{
-    scene t(how, 0);
-    BOOST_TEST(t.gate.try_wait());
-    passage a;
-    timed_passage b;
-    t.wait(a);
-    t.wait_until(b, manual_clock::now());
-    BOOST_TEST(a.state() == "done");
-    BOOST_TEST(fate_of(b) == "passed");
-}
 
 BOOST_AUTO_TEST_CASE(a_latch_has_a_name_and_an_executor)
 {
@@ -200,16 +164,6 @@ BOOST_AUTO_TEST_CASE(the_largest_count_can_be_used)
 
 // --- counting ---------------------------------------------------------------------------------
 
-BOOST_AUTO_TEST_CASE(several_arrivals_can_be_counted_at_once)
-{
-    scene t(path::handler, 10);
-    t.gate.count_down(4);
-    t.gate.count_down(5);
-    BOOST_TEST(!t.gate.try_wait());
-    t.gate.count_down(1);
-    BOOST_TEST(t.gate.try_wait());
-}
-
 BOOST_AUTO_TEST_CASE(less_than_one_arrival_is_rejected)
 {
     scene t(path::handler, 2);
@@ -237,70 +191,7 @@ BOOST_AUTO_TEST_CASE(more_arrivals_than_are_missing_are_rejected)
     BOOST_TEST(t.gate.try_wait());
 }
 
-TURNSTILE_TEST_BOTH_PATHS(counting_down_is_an_operation_too)
-{
-    scene t(how, 3);
-    passage waiter, some, none, many, rest, late;
-    t.wait(waiter);
-    t.count_down(some, 2);
-    t.count_down(none, 0);
-    t.count_down(many, 2);
-    BOOST_TEST(some.state() == "done");
-    BOOST_TEST(none.state() == "invalid count");
-    BOOST_TEST(many.state() == "over release");
-    BOOST_TEST(waiter.state() == "waiting");
-    t.count_down(rest, 1);
-    BOOST_TEST(rest.state() == "done");
-    BOOST_TEST(waiter.state() == "done");
-    t.count_down(late, 1);
-    BOOST_TEST(late.state() == "over release");
-}
-
-TURNSTILE_TEST_BOTH_PATHS(a_rejected_arrival_does_not_open_the_latch)
-{
-    scene t(how, 1);
-    passage a;
-    t.wait(a);
-    text_of(errc::over_release, [&] { t.gate.count_down(2); });
-    drain(t.context);
-    BOOST_TEST(a.state() == "waiting");
-    t.arrive();
-    BOOST_TEST(a.state() == "done");
-}
-
 // --- waiting ----------------------------------------------------------------------------------
-
-TURNSTILE_TEST_BOTH_PATHS(the_last_arrival_lets_all_through_in_order)
-{
-    scene t(how, 2);
-    passage a(t.completed, 'a'), b(t.completed, 'b'), c(t.completed, 'c');
-    for (passage* each : {&a, &b, &c})
-        t.wait(*each);
-    t.arrive();
-    BOOST_TEST(t.completed == "");
-    BOOST_TEST(a.state() == "waiting");
-    t.gate.count_down();
-    // Undelivered.
-    BOOST_TEST(t.gate.try_wait());
-    BOOST_TEST(t.completed == "");
-    drain(t.context);
-    BOOST_TEST(t.completed == "abc");
-    BOOST_TEST(a.state() == "done");
-    BOOST_TEST(c.state() == "done");
-}
-
-TURNSTILE_TEST_BOTH_PATHS(an_open_latch_stays_open)
-{
-    scene t(how, 1);
-    t.arrive();
-    for (int i = 0; i < 3; ++i)
-    {
-        passage a;
-        t.wait(a);
-        BOOST_TEST(a.state() == "done");
-    }
-    BOOST_TEST(t.gate.try_wait());
-}
 
 BOOST_AUTO_TEST_CASE(a_coroutine_that_need_not_wait_is_not_suspended)
 {
@@ -326,21 +217,6 @@ BOOST_AUTO_TEST_CASE(a_coroutine_that_need_not_wait_is_not_suspended)
 }
 
 // --- arriving and waiting ---------------------------------------------------------------------
-
-TURNSTILE_TEST_BOTH_PATHS(arriving_can_wait_for_the_others)
-{
-    scene t(how, 3);
-    passage a(t.completed, 'a'), b(t.completed, 'b'), c(t.completed, 'c');
-    t.arrive_and_wait(a);
-    t.arrive_and_wait(b);
-    BOOST_TEST(a.state() == "waiting");
-    BOOST_TEST(b.state() == "waiting");
-    t.arrive_and_wait(c);
-    BOOST_TEST(a.state() == "done");
-    BOOST_TEST(b.state() == "done");
-    BOOST_TEST(c.state() == "done");
-    BOOST_TEST(t.completed.size() == 3U);
-}
 
 BOOST_AUTO_TEST_CASE(the_last_arrival_is_not_suspended)
 {
@@ -409,22 +285,6 @@ BOOST_AUTO_TEST_CASE(a_surplus_arrival_names_the_rule_of_a_latch)
         }
     };
     run(context, body());
-}
-
-TURNSTILE_TEST_BOTH_PATHS(a_cancelled_wait_does_not_withdraw_the_arrival)
-{
-    for (const asio::cancellation_type type : each_type)
-    {
-        scene t(how, 2);
-        passage a, b;
-        t.arrive_and_wait(a);
-        a.cancel(type);
-        drain(t.context);
-        BOOST_TEST(a.state() == "aborted");
-        t.arrive_and_wait(b);
-        BOOST_TEST(b.state() == "done");
-        BOOST_TEST(t.gate.try_wait());
-    }
 }
 
 BOOST_AUTO_TEST_CASE(an_arrival_that_finds_no_memory_to_wait_does_not_count)
@@ -597,47 +457,4 @@ BOOST_AUTO_TEST_CASE(each_token_can_be_used)
     context.run();
     open.get();
     BOOST_CHECK_THROW(wrong.get(), system_error);
-}
-
-BOOST_AUTO_TEST_CASE(an_unsynchronized_latch_does_the_same)
-{
-    for (const path how : {path::handler, path::coroutine})
-    {
-        asio::io_context context;
-        unsynchronized_latch gate(context, 2);
-        passage a, b;
-        test::start(how, context, a, [&] { return gate.async_wait(); });
-        test::start(how, context, b, [&] { return gate.async_arrive_and_wait(); });
-        text_of(errc::over_release, [&] { gate.count_down(2); });
-        a.cancel();
-        drain(context);
-        BOOST_TEST(a.state() == "aborted");
-        BOOST_TEST(b.state() == "waiting");
-        gate.count_down();
-        drain(context);
-        BOOST_TEST(b.state() == "done");
-        BOOST_TEST(gate.try_wait());
-    }
-}
-
-BOOST_AUTO_TEST_CASE(an_executor_of_another_type_can_be_used)
-{
-    using executor = asio::io_context::executor_type;
-    using typed = latch::rebind_executor<executor>::other;
-    static_assert(std::is_same_v<typed::executor_type, executor>);
-    asio::io_context context;
-    typed gate(context, 3);
-    int completions = 0;
-    const auto body = [&]() -> asio::awaitable<void, executor>
-    {
-        co_await gate.async_arrive_and_wait();
-        ++completions;
-    };
-    asio::co_spawn(context, body(), rethrower{});
-    asio::co_spawn(context, body(), rethrower{});
-    context.poll();
-    BOOST_TEST(completions == 0);
-    gate.count_down();
-    context.run();
-    BOOST_TEST(completions == 2);
 }

@@ -20,7 +20,6 @@
 #include <boost/test/unit_test.hpp>
 #include <chrono>
 #include <cstddef>
-#include <cstdint>
 #include <deque>
 #include <exception>
 #include <functional>
@@ -116,68 +115,6 @@ BOOST_AUTO_TEST_CASE(any_type_can_be_guarded)
 }
 
 // --- critical sections ------------------------------------------------------------------------
-
-TURNSTILE_TEST_BOTH_PATHS(the_state_lives_from_section_to_section)
-{
-    scene t(how, 1);
-    attempt<> plain_one, awaited;
-    attempt<int> plain_result, result;
-    t.run_plain(plain_one, [](section& s) { *s += 1; });
-    t.run(awaited,
-          [&](section& s) -> asio::awaitable<void>
-          {
-              co_await asio::post(asio::deferred);
-              *s *= 10;
-          });
-    t.run_plain(plain_result, [](section& s) { return *s + 1; });
-    t.run(result, [](section& s) -> asio::awaitable<int> { co_return *s + 2; });
-    BOOST_TEST(plain_one.state() == "done");
-    BOOST_TEST(awaited.state() == "done");
-    BOOST_TEST(plain_result.value() == 21);
-    BOOST_TEST(result.value() == 22);
-    BOOST_TEST(*t.look() == 20);
-}
-
-TURNSTILE_TEST_BOTH_PATHS(sections_take_turns)
-{
-    scene t(how);
-    std::string order;
-    attempt<> a(order, 'a'), b(order, 'b'), c(order, 'c');
-    const body slow = [&](section& s) -> asio::awaitable<void>
-    {
-        const int before = *s;
-        co_await t.go.async_wait();
-        *s = before + 1;
-    };
-    t.run(a, slow);
-    t.run(b, slow);
-    t.run_plain(c, [](section& s) { *s += 10; });
-    BOOST_TEST(order == "");
-    BOOST_TEST(!t.look().has_value());
-    t.go.set();
-    drain(t.context);
-    BOOST_TEST(order == "a");
-    t.go.set();
-    drain(t.context);
-    BOOST_TEST(order == "abc");
-    BOOST_TEST(*t.look() == 12);
-}
-
-TURNSTILE_TEST_BOTH_PATHS(the_numbers_of_the_sections_rise)
-{
-    scene t(how);
-    std::uint64_t first = 0, second = 0;
-    attempt<> a, b;
-    t.run_plain(a, [&](section& s) { first = s.fencing_token(); });
-    t.run(b,
-          [&](section& s) -> asio::awaitable<void>
-          {
-              second = s.fencing_token();
-              co_return;
-          });
-    BOOST_TEST(first > 0U);
-    BOOST_TEST(second > first);
-}
 
 TURNSTILE_TEST_BOTH_PATHS(a_body_that_throws_releases_the_lock)
 {
@@ -545,75 +482,6 @@ BOOST_AUTO_TEST_CASE(each_token_can_be_used)
     t.context.run();
     set.get();
     BOOST_TEST(result.get() == 9);
-}
-
-BOOST_AUTO_TEST_CASE(an_unsynchronized_monitor_does_the_same)
-{
-    asio::io_context context;
-    unsynchronized_monitor<int> m(context, 1);
-    auto changed = m.make_condition();
-    std::string story;
-    const auto take = [&]() -> asio::awaitable<void>
-    {
-        auto f = [&](auto& s) -> asio::awaitable<int>
-        {
-            co_await s.async_wait(changed, [](const int& n) { return n > 0; });
-            co_return --*s;
-        };
-        BOOST_TEST(co_await m.async_with(f) == 0);
-        story += 't';
-    };
-    const auto give = [&]() -> asio::awaitable<void>
-    {
-        auto f = [&](auto& s)
-        {
-            ++*s;
-            s.notify_one(changed);
-        };
-        co_await m.async_with(f);
-        story += 'g';
-    };
-    asio::co_spawn(context, take(), rethrower{});
-    asio::co_spawn(context, take(), rethrower{});
-    context.poll();
-    BOOST_TEST(story == "t");
-    asio::co_spawn(context, give(), rethrower{});
-    context.run();
-    BOOST_TEST(story == "tgt");
-}
-
-BOOST_AUTO_TEST_CASE(an_executor_of_another_type_can_be_used)
-{
-    using executor = asio::io_context::executor_type;
-    using typed = basic_monitor<int, executor>;
-    static_assert(std::is_same_v<typed::executor_type, executor>);
-    asio::io_context context;
-    typed m(context);
-    auto changed = m.make_condition();
-    int completions = 0;
-    const auto work = [&](bool first) -> asio::awaitable<void, executor>
-    {
-        auto f = [&](typed::section& s) -> asio::awaitable<void, executor>
-        {
-            if (first)
-            {
-                co_await s.async_wait(changed, [](const int& n) { return n > 0; });
-            }
-            else
-            {
-                ++*s;
-                s.notify_all(changed);
-            }
-        };
-        co_await m.async_with(f);
-        ++completions;
-    };
-    asio::co_spawn(context, work(true), rethrower{});
-    context.poll();
-    BOOST_TEST(completions == 0);
-    asio::co_spawn(context, work(false), rethrower{});
-    context.run();
-    BOOST_TEST(completions == 2);
 }
 
 // --- observability ----------------------------------------------------------------------------

@@ -16,7 +16,6 @@
 #include <support/local_monitor_scene.hpp>
 #include <support/manual_clock.hpp>
 #include <support/section_attempt.hpp>
-#include <support/start.hpp>
 #include <turnstile/error.hpp>
 #include <turnstile/monitor.hpp>
 
@@ -37,16 +36,6 @@ using predicate = bool (*)(const int&);
 }  // namespace
 
 // --- waiting for the state --------------------------------------------------------------------
-
-TURNSTILE_TEST_BOTH_PATHS(a_wait_returns_at_once_if_the_predicate_holds)
-{
-    scene t(how, 5);
-    attempt<> a;
-    t.run(a, t.taking(3, 'a'));
-    BOOST_TEST(a.state() == "done");
-    BOOST_TEST(t.story == "(a");
-    BOOST_TEST(*t.look() == 2);
-}
 
 TURNSTILE_TEST_BOTH_PATHS(a_predicate_may_be_a_pointer_to_a_member)
 {
@@ -75,32 +64,6 @@ TURNSTILE_TEST_BOTH_PATHS(a_predicate_may_be_a_pointer_to_a_member)
     BOOST_TEST(a.state() == "done");
 }
 
-TURNSTILE_TEST_BOTH_PATHS(a_wait_for_the_state_releases_the_lock)
-{
-    scene t(how);
-    attempt<> a;
-    t.run(a, t.taking(3, 'a'));
-    BOOST_TEST(a.state() == "waiting");
-    BOOST_TEST(*t.look() == 0);
-    t.set(4);
-    BOOST_TEST(a.state() == "done");
-    BOOST_TEST(*t.look() == 1);
-}
-
-TURNSTILE_TEST_BOTH_PATHS(a_wait_continues_while_the_predicate_is_false)
-{
-    scene t(how);
-    attempt<> a;
-    t.run(a, t.taking(3, 'a'));
-    t.set(1);
-    t.set(2);
-    BOOST_TEST(a.state() == "waiting");
-    BOOST_TEST(*t.look() == 2);
-    t.set(3);
-    BOOST_TEST(a.state() == "done");
-    BOOST_TEST(*t.look() == 0);
-}
-
 TURNSTILE_TEST_BOTH_PATHS(a_change_without_a_notification_resumes_no_waiter)
 {
     scene t(how);
@@ -121,37 +84,6 @@ TURNSTILE_TEST_BOTH_PATHS(a_notification_is_not_kept_for_later_waiters)
     t.run_plain(a, [&](section& s) { s.notify_all(t.changed); });
     t.run(b, t.taking(1));
     BOOST_TEST(b.state() == "waiting");
-}
-
-TURNSTILE_TEST_BOTH_PATHS(notifying_one_resumes_the_first)
-{
-    scene t(how);
-    attempt<> a, b, c;
-    t.run(a, t.taking(1, 'a'));
-    t.run(b, t.taking(1, 'b'));
-    t.run_plain(c,
-                [&](section& s)
-                {
-                    *s = 5;
-                    s.notify_one(t.changed);
-                });
-    BOOST_TEST(t.story == "((a");
-    BOOST_TEST(b.state() == "waiting");
-    BOOST_TEST(*t.look() == 4);
-}
-
-TURNSTILE_TEST_BOTH_PATHS(notifying_all_resumes_them_in_their_order)
-{
-    scene t(how);
-    attempt<> a, b, c;
-    t.run(a, t.taking(1, 'a'));
-    t.run(b, t.taking(2, 'b'));
-    t.run(c, t.taking(1, 'c'));
-    t.set(2);
-    // Nothing was left for b.
-    BOOST_TEST(t.story == "(((ac");
-    BOOST_TEST(b.state() == "waiting");
-    BOOST_TEST(*t.look() == 0);
 }
 
 TURNSTILE_TEST_BOTH_PATHS(a_notified_waiter_continues_after_the_section)
@@ -206,31 +138,6 @@ TURNSTILE_TEST_BOTH_PATHS(the_predicate_is_evaluated_under_the_lock)
     drain(t.context);
     BOOST_TEST(evaluations == 2);
     BOOST_TEST(a.state() == "done");
-}
-
-TURNSTILE_TEST_BOTH_PATHS(each_condition_has_its_own_waiters)
-{
-    scene t(how);
-    attempt<> a, b, c;
-    const auto wait_for = [&](number::condition_type& condition, char name) -> body
-    {
-        return [&, name](section& s) -> asio::awaitable<void>
-        {
-            co_await s.async_wait(condition, predicate([](const int& n) { return n > 0; }));
-            t.story += name;
-        };
-    };
-    t.run(a, wait_for(t.changed, 'c'));
-    t.run(b, wait_for(t.other, 'o'));
-    t.run_plain(c,
-                [&](section& s)
-                {
-                    *s = 1;
-                    s.notify_one(t.other);
-                });
-    BOOST_TEST(t.story == "o");
-    BOOST_TEST(a.state() == "waiting");
-    BOOST_TEST(b.state() == "done");
 }
 
 TURNSTILE_TEST_BOTH_PATHS(a_condition_of_another_monitor_is_an_error)
@@ -396,25 +303,6 @@ TURNSTILE_TEST_BOTH_PATHS(a_cancelled_wait_for_the_state_holds_the_lock_again)
         BOOST_TEST(a.state() == "done");
         BOOST_TEST(*t.look() == 7);
     }
-}
-
-TURNSTILE_TEST_BOTH_PATHS(a_cancelled_section_eats_no_notification)
-{
-    scene t(how);
-    attempt<> a, b, c;
-    t.run(a, t.taking(1, 'a'));
-    t.run(b, t.taking(1, 'b'));
-    a.cancel();
-    drain(t.context);
-    BOOST_TEST(a.state() == "aborted");
-    t.run_plain(c,
-                [&](section& s)
-                {
-                    *s = 1;
-                    s.notify_one(t.changed);
-                });
-    BOOST_TEST(b.state() == "done");
-    BOOST_TEST(t.story == "((b");
 }
 
 TURNSTILE_TEST_BOTH_PATHS(a_section_that_fails_without_a_notification_changes_no_place)

@@ -6,11 +6,9 @@
 
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/awaitable.hpp>
-#include <boost/asio/bind_executor.hpp>
 #include <boost/asio/bind_immediate_executor.hpp>
 #include <boost/asio/cancel_after.hpp>
 #include <boost/asio/co_spawn.hpp>
-#include <boost/asio/deferred.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/redirect_error.hpp>
@@ -90,35 +88,6 @@ BOOST_AUTO_TEST_CASE(a_local_mutex_has_the_traits_of_a_local_lock)
 
 // --- compatible modes -------------------------------------------------------------------------
 
-TURNSTILE_TEST_BOTH_PATHS(readers_hold_the_mutex_together)
-{
-    scene t(how);
-    reading a, b, c;
-    for (reading* each : {&a, &b, &c})
-    {
-        t.read(*each);
-        BOOST_TEST(each->state() == "done");
-        BOOST_TEST(each->value().owns_lock());
-    }
-    BOOST_TEST(!t.is_free());
-}
-
-TURNSTILE_TEST_BOTH_PATHS(a_writer_is_alone)
-{
-    scene t(how);
-    writing first, second;
-    reading reader;
-    locking_upgrade upgrader;
-    t.write(first);
-    BOOST_TEST(first.state() == "done");
-    t.write(second);
-    t.read(reader);
-    t.lock_upgrade(upgrader);
-    BOOST_TEST(second.state() == "waiting");
-    BOOST_TEST(reader.state() == "waiting");
-    BOOST_TEST(upgrader.state() == "waiting");
-}
-
 TURNSTILE_TEST_BOTH_PATHS(a_writer_waits_for_every_reader)
 {
     scene t(how);
@@ -134,20 +103,6 @@ TURNSTILE_TEST_BOTH_PATHS(a_writer_waits_for_every_reader)
     BOOST_TEST(writer.state() == "waiting");
     drain(t.context);
     BOOST_TEST(writer.state() == "done");
-}
-
-TURNSTILE_TEST_BOTH_PATHS(an_upgradable_reader_is_compatible_with_readers)
-{
-    scene t(how);
-    locking_upgrade upgrader;
-    reading before, after;
-    t.read(before);
-    t.lock_upgrade(upgrader);
-    t.read(after);
-    BOOST_TEST(before.state() == "done");
-    BOOST_TEST(upgrader.state() == "done");
-    BOOST_TEST(after.state() == "done");
-    BOOST_TEST(!t.is_free());
 }
 
 TURNSTILE_TEST_BOTH_PATHS(only_one_may_upgrade_at_a_time)
@@ -171,24 +126,6 @@ TURNSTILE_TEST_BOTH_PATHS(a_writer_waits_for_the_upgradable_reader)
     BOOST_TEST(writer.state() == "waiting");
     release(t, held);
     BOOST_TEST(writer.state() == "done");
-}
-
-TURNSTILE_TEST_BOTH_PATHS(the_mutex_is_free_when_all_have_left)
-{
-    scene t(how);
-    reading reader;
-    locking_upgrade upgrader;
-    t.read(reader);
-    t.lock_upgrade(upgrader);
-    reader.value().unlock();
-    BOOST_TEST(!t.is_free());
-    upgrader.value().unlock();
-    BOOST_TEST(t.is_free());
-    writing writer;
-    t.write(writer);
-    BOOST_TEST(!t.is_free());
-    writer.value() = write_guard();
-    BOOST_TEST(t.is_free());
 }
 
 BOOST_AUTO_TEST_CASE(a_coroutine_that_need_not_wait_is_not_suspended)
@@ -288,21 +225,6 @@ BOOST_AUTO_TEST_CASE(a_guard_releases_exactly_what_it_holds)
     text_of(errc::empty_guard, [&] { first.unlock(); });
     text_of(errc::empty_guard, [&] { upgrader.unlock(); });
     BOOST_TEST(t.is_free());
-}
-
-TURNSTILE_TEST_BOTH_PATHS(a_guard_can_be_released_with_an_operation)
-{
-    scene t(how);
-    read_guard reader = t.reader();
-    attempt<> once, twice;
-    writing writer;
-    t.write(writer);
-    t.start(once, [&] { return reader.async_unlock(); });
-    t.start(twice, [&] { return reader.async_unlock(); });
-    BOOST_TEST(once.state() == "done");
-    BOOST_TEST(twice.state() == "empty guard");
-    BOOST_TEST(!reader.owns_lock());
-    BOOST_TEST(writer.state() == "done");
 }
 
 BOOST_AUTO_TEST_CASE(a_local_lock_is_never_lost)
@@ -585,57 +507,4 @@ BOOST_AUTO_TEST_CASE(an_operation_that_was_not_started_is_a_value)
     drain(t.context);
     BOOST_TEST(a.state() == "done");
     BOOST_TEST(b.state() == "waiting");
-}
-
-BOOST_AUTO_TEST_CASE(an_unsynchronized_mutex_does_the_same)
-{
-    asio::io_context context;
-    using mutex_type = unsynchronized_shared_mutex;
-    mutex_type m(context);
-    for (const path how : {path::handler, path::coroutine})
-    {
-        auto held = m.try_lock_shared();
-        auto guard = m.try_lock_upgrade();
-        attempt<mutex_type::guard_type> upgrade, writer;
-        attempt<mutex_type::shared_guard_type> reader;
-        start(how, context, upgrade, [&] { return m.async_upgrade(*guard); });
-        drain(context);
-        start(how, context, reader, [&] { return m.async_lock_shared(); });
-        start(how, context, writer, [&] { return m.async_lock(); });
-        drain(context);
-        BOOST_TEST(reader.state() == "waiting");
-        upgrade.cancel();
-        drain(context);
-        BOOST_TEST(reader.state() == "done");
-        held.reset();
-        guard.reset();
-        drain(context);
-        BOOST_TEST(writer.state() == "waiting");
-        reader.value().unlock();
-        drain(context);
-        BOOST_TEST(writer.state() == "done");
-    }
-}
-
-BOOST_AUTO_TEST_CASE(an_executor_of_another_type_can_be_used)
-{
-    using executor = asio::io_context::executor_type;
-    using typed = shared_mutex::rebind_executor<executor>::other;
-    static_assert(std::is_same_v<typed::executor_type, executor>);
-    asio::io_context context;
-    typed m(context);
-    int completions = 0;
-    const auto body = [&]() -> asio::awaitable<void, executor>
-    {
-        typed::upgrade_guard_type upgrader = co_await m.async_lock_upgrade();
-        co_await asio::post(asio::deferred);
-        const typed::guard_type writer = co_await m.async_upgrade(upgrader);
-        co_await asio::post(asio::deferred);
-        ++completions;
-    };
-    asio::co_spawn(context, body(), rethrower{});
-    asio::co_spawn(context, body(), rethrower{});
-    context.run();
-    BOOST_TEST(completions == 2);
-    BOOST_TEST(m.try_lock().has_value());
 }

@@ -49,39 +49,6 @@ TURNSTILE_TEST_BOTH_PATHS(an_upgrade_without_readers_happens_at_once)
     BOOST_TEST(t.is_free());
 }
 
-TURNSTILE_TEST_BOTH_PATHS(an_upgrade_waits_for_the_readers)
-{
-    scene t(how);
-    read_guard first = t.reader(), second = t.reader();
-    upgrade_guard guard = t.upgrader();
-    writing upgrade;
-    t.upgrade(upgrade, guard);
-    BOOST_TEST(upgrade.state() == "waiting");
-    release(t, first);
-    BOOST_TEST(upgrade.state() == "waiting");
-    release(t, second);
-    BOOST_TEST(upgrade.state() == "done");
-    BOOST_TEST(!guard.owns_lock());
-    BOOST_TEST(!t.admits_readers());
-}
-
-TURNSTILE_TEST_BOTH_PATHS(no_new_reader_is_let_in_during_an_upgrade)
-{
-    scene t(how);
-    read_guard held = t.reader();
-    upgrade_guard guard = t.upgrader();
-    writing upgrade(t.completed, 'u');
-    reading reader(t.completed, 'r');
-    t.upgrade(upgrade, guard);
-    BOOST_TEST(!t.admits_readers());
-    t.read(reader);
-    BOOST_TEST(reader.state() == "waiting");
-    release(t, held);
-    BOOST_TEST(t.completed == "u");
-    release(t, upgrade.value());
-    BOOST_TEST(t.completed == "ur");
-}
-
 TURNSTILE_TEST_BOTH_PATHS(an_upgrade_overtakes_waiting_writers)
 {
     scene t(how);

@@ -30,22 +30,6 @@ using locking_upgrade = scene::locking_upgrade;
 
 // --- order ------------------------------------------------------------------------------------
 
-TURNSTILE_TEST_BOTH_PATHS(a_reader_does_not_overtake_a_waiting_writer)
-{
-    scene t(how);
-    read_guard held = t.reader();
-    writing writer(t.completed, 'w');
-    reading reader(t.completed, 'r');
-    t.write(writer);
-    t.read(reader);
-    BOOST_TEST(reader.state() == "waiting");
-    release(t, held);
-    BOOST_TEST(t.completed == "w");
-    BOOST_TEST(reader.state() == "waiting");
-    release(t, writer.value());
-    BOOST_TEST(t.completed == "wr");
-}
-
 TURNSTILE_TEST_BOTH_PATHS(an_upgradable_reader_does_not_overtake_a_waiting_writer)
 {
     scene t(how);
@@ -69,23 +53,6 @@ TURNSTILE_TEST_BOTH_PATHS(a_reader_does_not_overtake_a_waiting_upgradable_reader
     release(t, held);
     BOOST_TEST(second.state() == "done");
     BOOST_TEST(reader.state() == "done");
-}
-
-TURNSTILE_TEST_BOTH_PATHS(neighbouring_readers_are_let_in_together)
-{
-    scene t(how);
-    write_guard held = t.writer();
-    reading a(t.completed, 'a'), b(t.completed, 'b'), c(t.completed, 'c'), late(t.completed, 'l');
-    writing writer(t.completed, 'w');
-    t.read(a);
-    t.read(b);
-    t.read(c);
-    t.write(writer);
-    t.read(late);
-    release(t, held);
-    BOOST_TEST(t.completed == "abc");
-    BOOST_TEST(writer.state() == "waiting");
-    BOOST_TEST(late.state() == "waiting");
 }
 
 TURNSTILE_TEST_BOTH_PATHS(readers_and_the_upgrader_among_them_are_let_in_together)
@@ -137,21 +104,6 @@ TURNSTILE_TEST_BOTH_PATHS(a_newcomer_does_not_overtake_an_undelivered_grant)
     BOOST_TEST(writer.state() == "done");
 }
 
-TURNSTILE_TEST_BOTH_PATHS(after_a_withdrawn_writer_the_readers_behind_it_are_served)
-{
-    scene t(how);
-    const read_guard held = t.reader();
-    writing writer(t.completed, 'w');
-    reading a(t.completed, 'a'), b(t.completed, 'b');
-    t.write(writer);
-    t.read(a);
-    t.read(b);
-    writer.cancel();
-    drain(t.context);
-    BOOST_TEST(writer.state() == "aborted");
-    BOOST_TEST(t.completed == "wab");
-}
-
 TURNSTILE_TEST_BOTH_PATHS(when_the_time_of_a_writer_is_up_the_readers_behind_go_on)
 {
     scene t(how);
@@ -183,63 +135,6 @@ TURNSTILE_TEST_BOTH_PATHS(after_a_withdrawn_reader_the_writer_behind_it_is_serve
 }
 
 // --- trying -----------------------------------------------------------------------------------
-
-BOOST_AUTO_TEST_CASE(try_operations_follow_the_compatibility_of_modes)
-{
-    scene t(path::handler);
-    {
-        const read_guard held = t.reader();
-        BOOST_TEST(t.admits_readers());
-        BOOST_TEST(t.admits_upgrader());
-        BOOST_TEST(!t.is_free());
-    }
-    {
-        const upgrade_guard held = t.upgrader();
-        BOOST_TEST(t.admits_readers());
-        BOOST_TEST(!t.admits_upgrader());
-        BOOST_TEST(!t.is_free());
-    }
-    {
-        const write_guard held = t.writer();
-        BOOST_TEST(!t.admits_readers());
-        BOOST_TEST(!t.admits_upgrader());
-        BOOST_TEST(!t.is_free());
-    }
-    BOOST_TEST(t.is_free());
-}
-
-TURNSTILE_TEST_BOTH_PATHS(try_operations_acquire_a_free_lock)
-{
-    scene t(how);
-    reading reader;
-    locking_upgrade upgrader;
-    t.start(reader, [&] { return t.mutex.async_try_lock_shared(); });
-    t.start(upgrader, [&] { return t.mutex.async_try_lock_upgrade(); });
-    BOOST_TEST(reader.state() == "done");
-    BOOST_TEST(upgrader.state() == "done");
-    BOOST_TEST(!t.is_free());
-    reader.value().unlock();
-    upgrader.value().unlock();
-    writing writer;
-    t.start(writer, [&] { return t.mutex.async_try_lock(); });
-    BOOST_TEST(writer.state() == "done");
-    BOOST_TEST(!t.admits_readers());
-}
-
-TURNSTILE_TEST_BOTH_PATHS(trying_does_not_wait)
-{
-    scene t(how);
-    const write_guard held = t.writer();
-    reading reader;
-    locking_upgrade upgrader;
-    writing writer;
-    t.start(reader, [&] { return t.mutex.async_try_lock_shared(); });
-    t.start(upgrader, [&] { return t.mutex.async_try_lock_upgrade(); });
-    t.start(writer, [&] { return t.mutex.async_try_lock(); });
-    BOOST_TEST(reader.state() == "timed out");
-    BOOST_TEST(upgrader.state() == "timed out");
-    BOOST_TEST(writer.state() == "timed out");
-}
 
 TURNSTILE_TEST_BOTH_PATHS(try_operations_do_not_overtake_waiters)
 {

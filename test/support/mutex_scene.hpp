@@ -35,11 +35,6 @@ struct mutex_scene : local_scene
         start(a, [this] { return mutex.async_lock(); });
     }
 
-    void try_lock(locking& a)
-    {
-        start(a, [this] { return mutex.async_try_lock(); });
-    }
-
     void lock_until(locking& a, manual_clock::time_point deadline)
     {
         start(a, [this, deadline] { return mutex.async_try_lock_until(deadline); });
