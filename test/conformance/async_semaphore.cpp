@@ -4,11 +4,8 @@
 
 // Runs the conformance suite for the local semaphore, with two kinds of executor and synchronization.
 
-#include <boost/asio/any_io_executor.hpp>
-#include <boost/asio/io_context.hpp>
 #include <cstddef>
 #include <support/backend_test.hpp>
-#include <tuple>
 #include <turnstile/async_semaphore.hpp>
 
 // Not an anonymous namespace: g++ 12 would warn of the coroutine frames in the headers.
@@ -30,9 +27,6 @@ public:
 }  // namespace turnstile::test
 
 using semaphore_providers =
-    std::tuple<turnstile::test::local_semaphore_provider<boost::asio::any_io_executor,
-                                                         turnstile::synchronized>,
-               turnstile::test::local_semaphore_provider<boost::asio::io_context::executor_type,
-                                                         turnstile::unsynchronized>>;
+    turnstile::test::local_providers<turnstile::test::local_semaphore_provider>;
 
 #include <conformance/semaphore_suite.hpp>

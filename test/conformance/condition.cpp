@@ -4,10 +4,7 @@
 
 // Runs the conformance suite for the local condition, with two kinds of executor and synchronization.
 
-#include <boost/asio/any_io_executor.hpp>
-#include <boost/asio/io_context.hpp>
 #include <support/backend_test.hpp>
-#include <tuple>
 #include <turnstile/async_mutex.hpp>
 #include <turnstile/condition.hpp>
 
@@ -28,9 +25,6 @@ public:
 }  // namespace turnstile::test
 
 using condition_providers =
-    std::tuple<turnstile::test::local_condition_provider<boost::asio::any_io_executor,
-                                                         turnstile::synchronized>,
-               turnstile::test::local_condition_provider<boost::asio::io_context::executor_type,
-                                                         turnstile::unsynchronized>>;
+    turnstile::test::local_providers<turnstile::test::local_condition_provider>;
 
 #include <conformance/condition_suite.hpp>

@@ -4,10 +4,7 @@
 
 // Runs the conformance suite for the local event, with two kinds of executor and synchronization.
 
-#include <boost/asio/any_io_executor.hpp>
-#include <boost/asio/io_context.hpp>
 #include <support/backend_test.hpp>
-#include <tuple>
 #include <turnstile/event.hpp>
 
 namespace {
@@ -26,9 +23,7 @@ public:
     }
 };
 
-using event_providers =
-    std::tuple<local_provider<boost::asio::any_io_executor, turnstile::synchronized>,
-               local_provider<boost::asio::io_context::executor_type, turnstile::unsynchronized>>;
+using event_providers = turnstile::test::local_providers<local_provider>;
 
 }  // namespace
 

@@ -4,12 +4,9 @@
 
 // Runs the conformance suite for the local job queue, with two kinds of executor and synchronization.
 
-#include <boost/asio/any_io_executor.hpp>
-#include <boost/asio/io_context.hpp>
 #include <cstddef>
 #include <string>
 #include <support/backend_test.hpp>
-#include <tuple>
 #include <turnstile/job_queue.hpp>
 
 namespace turnstile::test {
@@ -29,10 +26,7 @@ public:
 }  // namespace turnstile::test
 
 using job_queue_providers =
-    std::tuple<turnstile::test::local_job_queue_provider<boost::asio::any_io_executor,
-                                                         turnstile::synchronized>,
-               turnstile::test::local_job_queue_provider<boost::asio::io_context::executor_type,
-                                                         turnstile::unsynchronized>>;
+    turnstile::test::local_providers<turnstile::test::local_job_queue_provider>;
 
 #include <conformance/job_queue_suite.hpp>
 #include <conformance/job_suite.hpp>

@@ -4,11 +4,8 @@
 
 // Runs the conformance suite for the local latch, with two kinds of executor and synchronization.
 
-#include <boost/asio/any_io_executor.hpp>
-#include <boost/asio/io_context.hpp>
 #include <cstddef>
 #include <support/backend_test.hpp>
-#include <tuple>
 #include <turnstile/latch.hpp>
 
 namespace {
@@ -25,9 +22,7 @@ public:
     }
 };
 
-using latch_providers =
-    std::tuple<local_provider<boost::asio::any_io_executor, turnstile::synchronized>,
-               local_provider<boost::asio::io_context::executor_type, turnstile::unsynchronized>>;
+using latch_providers = turnstile::test::local_providers<local_provider>;
 
 }  // namespace
 

@@ -5,10 +5,7 @@
 #ifndef TURNSTILE_TEST_CONFORMANCE_LOCAL_MONITOR_PROVIDER_HPP
 #define TURNSTILE_TEST_CONFORMANCE_LOCAL_MONITOR_PROVIDER_HPP
 
-#include <boost/asio/any_io_executor.hpp>
-#include <boost/asio/io_context.hpp>
 #include <support/backend_test.hpp>
-#include <tuple>
 #include <turnstile/monitor.hpp>
 #include <utility>
 
@@ -31,9 +28,6 @@ public:
 
 }  // namespace turnstile::test
 
-using monitor_providers = std::tuple<
-    turnstile::test::local_monitor_provider<boost::asio::any_io_executor, turnstile::synchronized>,
-    turnstile::test::local_monitor_provider<boost::asio::io_context::executor_type,
-                                            turnstile::unsynchronized>>;
+using monitor_providers = turnstile::test::local_providers<turnstile::test::local_monitor_provider>;
 
 #endif

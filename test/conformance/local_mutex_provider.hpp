@@ -5,37 +5,18 @@
 #ifndef TURNSTILE_TEST_CONFORMANCE_LOCAL_MUTEX_PROVIDER_HPP
 #define TURNSTILE_TEST_CONFORMANCE_LOCAL_MUTEX_PROVIDER_HPP
 
-#include <boost/asio/awaitable.hpp>
-#include <boost/asio/deferred.hpp>
-#include <boost/asio/io_context.hpp>
-#include <boost/asio/post.hpp>
+#include <support/backend_test.hpp>
 #include <turnstile/async_mutex.hpp>
 
 namespace turnstile::test {
 
-/// Provides local mutexes on one thread.
 template <class Executor, class Synchronization>
-class local_mutex_provider
+class local_mutex_provider : public local_backend<Executor>
 {
 public:
     using mutex_type = basic_async_mutex<Executor, Synchronization>;
-    using executor_type = Executor;
-    static constexpr bool survives_restart = false;
 
-    [[nodiscard]] boost::asio::io_context& context() { return context_; }
-    [[nodiscard]] const executor_type& executor() const { return executor_; }
-    [[nodiscard]] mutex_type make_mutex() const { return mutex_type(executor_); }
-
-    /// Lets all other ready coroutines run.
-    [[nodiscard]] boost::asio::awaitable<void, executor_type> settle()
-    {
-        for (int i = 0; i < 5; ++i)
-            co_await boost::asio::post(context_, boost::asio::deferred);
-    }
-
-private:
-    boost::asio::io_context context_;
-    executor_type executor_{context_.get_executor()};
+    [[nodiscard]] mutex_type make_mutex() const { return mutex_type(this->executor()); }
 };
 
 }  // namespace turnstile::test

@@ -4,10 +4,7 @@
 
 // Runs the conformance suite for the local shared mutex, with two kinds of executor and synchronization.
 
-#include <boost/asio/any_io_executor.hpp>
-#include <boost/asio/io_context.hpp>
 #include <support/backend_test.hpp>
-#include <tuple>
 #include <turnstile/shared_mutex.hpp>
 
 namespace {
@@ -24,9 +21,7 @@ public:
     }
 };
 
-using shared_mutex_providers =
-    std::tuple<local_provider<boost::asio::any_io_executor, turnstile::synchronized>,
-               local_provider<boost::asio::io_context::executor_type, turnstile::unsynchronized>>;
+using shared_mutex_providers = turnstile::test::local_providers<local_provider>;
 
 }  // namespace
 

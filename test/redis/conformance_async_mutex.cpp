@@ -4,7 +4,6 @@
 
 // The conformance suite of the mutex, over a real server.
 
-#include <string>
 #include <support/redis_backend.hpp>
 #include <tuple>
 #include <turnstile/redis/async_mutex.hpp>
@@ -16,13 +15,7 @@ class redis_mutex_provider : public redis_backend
 public:
     using mutex_type = redis::async_mutex;
 
-    [[nodiscard]] mutex_type make_mutex()
-    {
-        return mutex_type(session(), "mutex " + std::to_string(++mutexes_));
-    }
-
-private:
-    int mutexes_ = 0;
+    [[nodiscard]] mutex_type make_mutex() { return mutex_type(session(), new_name()); }
 };
 
 }  // namespace turnstile::test

@@ -5,7 +5,6 @@
 // The conformance suite of the mutex, over a real server, with sessions that hand the lock over among
 // their own waiters.
 
-#include <string>
 #include <support/redis_backend.hpp>
 #include <tuple>
 #include <turnstile/redis/async_mutex.hpp>
@@ -19,12 +18,8 @@ public:
 
     [[nodiscard]] mutex_type make_mutex()
     {
-        return mutex_type(session(), "mutex " + std::to_string(++mutexes_),
-                          redis::mutex_options().cohort(3));
+        return mutex_type(session(), new_name(), redis::mutex_options().cohort(3));
     }
-
-private:
-    int mutexes_ = 0;
 };
 
 }  // namespace turnstile::test

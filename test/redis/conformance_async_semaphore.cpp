@@ -5,7 +5,6 @@
 // The conformance suite of the semaphore, over a real server.
 
 #include <cstddef>
-#include <string>
 #include <support/redis_backend.hpp>
 #include <tuple>
 #include <turnstile/redis/async_semaphore.hpp>
@@ -19,12 +18,8 @@ public:
 
     [[nodiscard]] semaphore_type make_semaphore(std::ptrdiff_t available, std::ptrdiff_t capacity)
     {
-        return semaphore_type(session(), "semaphore " + std::to_string(++semaphores_), available,
-                              capacity);
+        return semaphore_type(session(), new_name(), available, capacity);
     }
-
-private:
-    int semaphores_ = 0;
 };
 
 }  // namespace turnstile::test

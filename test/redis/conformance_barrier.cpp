@@ -5,7 +5,6 @@
 // The conformance suite of the barrier, over a real server.
 
 #include <cstddef>
-#include <string>
 #include <support/redis_backend.hpp>
 #include <tuple>
 #include <turnstile/redis/barrier.hpp>
@@ -19,11 +18,8 @@ public:
 
     [[nodiscard]] barrier_type make_barrier(std::ptrdiff_t participants)
     {
-        return barrier_type(session(), "barrier " + std::to_string(++barriers_), participants);
+        return barrier_type(session(), new_name(), participants);
     }
-
-private:
-    int barriers_ = 0;
 };
 
 }  // namespace turnstile::test

@@ -4,7 +4,6 @@
 
 // The conformance suite of the condition, over a real server.
 
-#include <string>
 #include <support/redis_backend.hpp>
 #include <tuple>
 #include <turnstile/redis/async_mutex.hpp>
@@ -18,18 +17,11 @@ public:
     using mutex_type = redis::async_mutex;
     using condition_type = redis::condition;
 
-    [[nodiscard]] mutex_type make_mutex()
-    {
-        return mutex_type(session(), "mutex " + std::to_string(++mutexes_));
-    }
+    [[nodiscard]] mutex_type make_mutex() { return mutex_type(session(), new_name()); }
     [[nodiscard]] condition_type make_condition(mutex_type& mutex)
     {
-        return condition_type(mutex, "condition " + std::to_string(++conditions_));
+        return condition_type(mutex, new_name());
     }
-
-private:
-    int mutexes_ = 0;
-    int conditions_ = 0;
 };
 
 }  // namespace turnstile::test

@@ -4,7 +4,6 @@
 
 // The conformance suite of the event, over a real server.
 
-#include <string>
 #include <support/redis_backend.hpp>
 #include <tuple>
 #include <turnstile/redis/event.hpp>
@@ -18,12 +17,9 @@ public:
 
     [[nodiscard]] event_type make_event(bool automatic, bool is_set)
     {
-        return event_type(session(), "event " + std::to_string(++events_),
+        return event_type(session(), new_name(),
                           automatic ? event_reset::automatic : event_reset::manual, is_set);
     }
-
-private:
-    int events_ = 0;
 };
 
 }  // namespace turnstile::test

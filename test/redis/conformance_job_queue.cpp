@@ -22,11 +22,8 @@ public:
 
     [[nodiscard]] queue_type make_queue(std::size_t max_payload)
     {
-        return queue_type(session(), "jobs " + std::to_string(++queues_), max_payload);
+        return queue_type(session(), new_name(), max_payload);
     }
-
-private:
-    int queues_ = 0;
 };
 
 }  // namespace turnstile::test

@@ -5,7 +5,6 @@
 // The conformance suite of the latch, over a real server.
 
 #include <cstddef>
-#include <string>
 #include <support/redis_backend.hpp>
 #include <tuple>
 #include <turnstile/redis/latch.hpp>
@@ -19,11 +18,8 @@ public:
 
     [[nodiscard]] latch_type make_latch(std::ptrdiff_t count)
     {
-        return latch_type(session(), "latch " + std::to_string(++latches_), count);
+        return latch_type(session(), new_name(), count);
     }
-
-private:
-    int latches_ = 0;
 };
 
 }  // namespace turnstile::test

@@ -4,7 +4,6 @@
 
 // The conformance suite of the reader-writer mutex, over a real server.
 
-#include <string>
 #include <support/redis_backend.hpp>
 #include <tuple>
 #include <turnstile/redis/shared_mutex.hpp>
@@ -18,11 +17,8 @@ public:
 
     [[nodiscard]] shared_mutex_type make_shared_mutex()
     {
-        return shared_mutex_type(session(), "mutex " + std::to_string(++mutexes_));
+        return shared_mutex_type(session(), new_name());
     }
-
-private:
-    int mutexes_ = 0;
 };
 
 }  // namespace turnstile::test

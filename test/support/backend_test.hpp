@@ -20,7 +20,9 @@
 #include <exception>
 #include <functional>
 #include <string>
+#include <tuple>
 #include <turnstile/error.hpp>
+#include <turnstile/synchronization.hpp>
 #include <utility>
 
 // Common parts of the conformance suites.
@@ -118,6 +120,12 @@ private:
     boost::asio::io_context context_;
     executor_type executor_{context_.get_executor()};
 };
+
+/// The providers of local backends with two kinds of executor and synchronization.
+template <template <class, class> class Provider>
+using local_providers =
+    std::tuple<Provider<boost::asio::any_io_executor, synchronized>,
+               Provider<boost::asio::io_context::executor_type, unsynchronized>>;
 
 }  // namespace turnstile::test
 

@@ -11,6 +11,7 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/use_future.hpp>
+#include <string>
 #include <support/lock_client.hpp>
 #include <support/redis_server.hpp>
 #include <turnstile/redis/session.hpp>
@@ -34,6 +35,7 @@ public:
     [[nodiscard]] boost::asio::io_context& context() { return context_; }
     [[nodiscard]] executor_type executor() { return context_.get_executor(); }
     [[nodiscard]] redis::session& session() { return session_; }
+    [[nodiscard]] std::string new_name() { return "object " + std::to_string(++names_); }
 
     /// When the server answers, started operations have reached it. Its messages come with that answer or
     /// with the next one.
@@ -51,6 +53,7 @@ private:
     redis_server server_;
     boost::asio::io_context context_;
     redis::session session_{context_, undisturbed(server_.url()), redis::session_thread::own};
+    int names_ = 0;
 };
 
 }  // namespace turnstile::test

@@ -5,7 +5,6 @@
 #ifndef TURNSTILE_TEST_SUPPORT_REDIS_MONITOR_BACKEND_HPP
 #define TURNSTILE_TEST_SUPPORT_REDIS_MONITOR_BACKEND_HPP
 
-#include <string>
 #include <support/redis_backend.hpp>
 #include <tuple>
 #include <turnstile/redis/monitor.hpp>
@@ -22,8 +21,7 @@ public:
     template <class T>
     [[nodiscard]] monitor_type<T> make_monitor(T value)
     {
-        return monitor_type<T>(session(), "monitor " + std::to_string(++monitors_),
-                               std::move(value));
+        return monitor_type<T>(session(), new_name(), std::move(value));
     }
 
     /// After the message of a grant, a critical section reads the state, runs its body and commits. Each of
@@ -33,9 +31,6 @@ public:
         for (int i = 0; i < 4; ++i)
             co_await redis_backend::settle();
     }
-
-private:
-    int monitors_ = 0;
 };
 
 }  // namespace turnstile::test
