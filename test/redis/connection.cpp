@@ -8,6 +8,7 @@
 #include <atomic>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
 #include <boost/asio/strand.hpp>
 #include <boost/test/unit_test.hpp>
 #include <chrono>
@@ -387,8 +388,12 @@ BOOST_AUTO_TEST_CASE(a_silent_name_server_is_not_taken_for_a_silent_server)
         config("redis://unanswered.test?lease=1s&health_check=10ms&connect_timeout=10ms")};
     scene.context->poll();
     is_resolving.wait(false);
-    // Longer than the limit of an attempt.
-    scene.context->run_for(std::chrono::milliseconds{200});
+    // This timer ends after that of the attempt.
+    boost::asio::steady_timer later(*scene.context, std::chrono::milliseconds{200});
+    bool is_later = false;
+    later.async_wait([&](const turnstile::error_code&) { is_later = true; });
+    BOOST_TEST(scene.until([&] { return is_later; }));
+    scene.context->poll();
     may_answer = true;
     may_answer.notify_one();
     BOOST_TEST(scene.until_seen("d"));

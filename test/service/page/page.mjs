@@ -336,11 +336,12 @@ const tests = {
     // A refusal, a broken connection, and one that breaks without a trace.
     for (const fail of [route => route.fulfill({status: 503}), route => route.abort(), () => {}]) {
       const failed = new Promise(resolve =>
-        page.route('**/semaphore/detail/*', async route => resolve(await fail(route)), {times: 1}));
+        page.route('**/semaphore/detail/*', async route => resolve(await fail(route))));
       await open(page, 'kiln');
       await failed;
       // Unread details do not claim that there is nobody.
       assert.equal(await row(page, 'kiln').locator('.none').filter({visible: true}).count(), 0);
+      await page.unroute('**/semaphore/detail/*');
       await row(page, 'kiln').locator('.holders li').waitFor();
       await shows(row(page, 'kiln').locator('.queue + p'), 'Nobody waits.');
       await open(page, 'kiln');
