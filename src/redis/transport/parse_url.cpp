@@ -148,7 +148,7 @@ struct option
         member;
 };
 
-constexpr option options[] = {
+constexpr option known_options[] = {
     {"prefix", &config::prefix},
     {"client_name", &config::client_name},
     {"db", &config::database},
@@ -180,8 +180,8 @@ std::string parse_option(std::string_view text, config& to)
     std::string name = decode("option", take_until(text, '='));
     if (!has_value || name.empty())
         refuse("an option must be name=value");
-    const auto* const found = std::ranges::find(options, name, &option::name);
-    if (found == std::end(options))
+    const auto* const found = std::ranges::find(known_options, name, &option::name);
+    if (found == std::end(known_options))
     {
         // Other characters than those of names may be a part of a password.
         const bool is_name = name.find_first_not_of("abcdefghijklmnopqrstuvwxyz_") == name.npos;
