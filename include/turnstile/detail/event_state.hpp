@@ -136,7 +136,7 @@ public:
     /// and a waiter may destroy it. Returns whether the attempt has ended.
     bool arrive_or_park(waiter& w, boost::asio::execution_context* context)
     {
-        watch_log log = queue::start_log();
+        watch_log log;
         std::uint64_t word = queue::ensure_link(w, context, queue::lock_queue());
         waiter_list ready;
         bool ended = true;
@@ -258,7 +258,7 @@ private:
         } while (arrived_ != 0 && arrived_ >= participants_);
         step_runs_ = false;
         waiter_list ready;
-        watch_log log = queue::start_log();
+        watch_log log;
         word = queue::settle(word, ready, log);
         queue::unlock_queue(word);
         post_all(ready);

@@ -22,27 +22,16 @@ namespace turnstile::detail {
 class watch_log
 {
 public:
+    /// A log for an object that cannot be watched.
+    watch_log() noexcept = default;
+
     watch_log(const std::shared_ptr<lock_watch>& watch, const std::string& name)
     {
         if (watch == nullptr)
             return;
-        details_ = std::make_unique<details>(details{watch, name, {}});
+        details_.reset(new details{watch, name, {}});
         // An attempt logs one event after it has parked its waiter, when it must not fail any more.
         details_->events.reserve(1);
-    }
-
-    watch_log(watch_log&&) noexcept = default;
-    watch_log& operator=(watch_log&&) = delete;
-
-    ~watch_log()
-    {
-        if (details_ == nullptr)
-            return;
-        for (auto& [report, event] : details_->events)
-        {
-            event.name = details_->name;
-            report(*details_->watch, event);
-        }
     }
 
     [[nodiscard]] bool is_on() const noexcept { return details_ != nullptr; }
@@ -77,6 +66,15 @@ private:
         // A copy: the lock may be destroyed before the events are reported.
         std::string name;
         std::vector<std::pair<report_function, lock_event>> events;
+
+        ~details()
+        {
+            for (auto& [report, event] : events)
+            {
+                event.name = name;
+                report(*watch, event);
+            }
+        }
     };
 
     void add(report_function report, std::uint64_t number, std::int64_t duration,
