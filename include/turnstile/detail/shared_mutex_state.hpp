@@ -139,10 +139,14 @@ private:
     bool admit(std::uint64_t& /*word*/, attempt_base& attempt) noexcept final
     {
         const lock_mode wanted = wanted_by(attempt);
-        if (is_upgrade(attempt) ? readers_ != 0 : !is_free_for(wanted))
-            return false;
-        if (is_upgrade(attempt))
+        if (is_upgrade(attempt)) [[unlikely]]
+        {
+            if (readers_ != 0)
+                return false;
             remove_holder(lock_mode::upgrade);
+        }
+        else if (!is_free_for(wanted))
+            return false;
         add_holder(wanted);
         attempt.value = (++last_number_ << number_shift) | static_cast<std::uint64_t>(wanted);
         return true;

@@ -317,7 +317,7 @@ protected:
             record_grant(*w);
             make_ready(*w, ready);
             if (log.is_on()) [[unlikely]]
-                log_grant(log, w->value, watch_log::now() - w->since, w->location());
+                log_hand_over(log, *w);
         }
         return word;
     }
@@ -440,6 +440,12 @@ protected:
     waiter_list parked_;
 
 private:
+    /// Out of line, so that settle() stays small.
+    BOOST_NOINLINE void log_hand_over(watch_log& log, const waiter& w) noexcept
+    {
+        log_grant(log, w.value, watch_log::now() - w.since, w.location());
+    }
+
     void push(waiter_list& list, waiter& w, waiter_stage stage) noexcept
     {
         if (watch_ != nullptr) [[unlikely]]
