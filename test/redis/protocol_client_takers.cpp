@@ -47,10 +47,17 @@ struct taking_client : connected_client
         return id;
     }
 
-    /// Releases the units over a connection that breaks; the server then refuses the repetition.
-    void check_refused_repetition(attempt_id id)
+    /// Releases the units, and leaves them outside.
+    void release_and_keep(attempt_id id)
     {
-        release(id);
+        commit_request what;
+        what.outside = 1;
+        release(id, std::move(what));
+    }
+
+    /// The connection breaks before the answer to the release, and the server then refuses the repetition.
+    void check_refused_repetition()
+    {
         disconnect();
         connect(2);
         BOOST_TEST(sent() == "release");
@@ -90,8 +97,7 @@ BOOST_AUTO_TEST_CASE(a_due_renewal_does_not_count_units_that_the_release_leaves_
 {
     const attempt_id id = hold();
     now += 6s;
-    machine.set_outside(now, id, 1);
-    release(id);
+    release_and_keep(id);
     BOOST_TEST(sent() == "renew");
     BOOST_TEST(commands[0].arguments[4] == "0");
     answer(own(fence, 15s));
@@ -193,23 +199,24 @@ BOOST_AUTO_TEST_CASE(objects_with_the_same_name_share_no_slot)
 BOOST_AUTO_TEST_CASE(a_release_to_a_permit_whose_repetition_is_refused_has_an_unknown_outcome)
 {
     const attempt_id id = hold();
-    machine.bequeath(id, "1 permit 1000 client");
-    check_refused_repetition(id);
+    commit_request what;
+    what.heir = "1 permit 1000 client";
+    release(id, std::move(what));
+    check_refused_repetition();
 }
 
 // The refusal does not show whether the first copy of the release left the units outside.
 BOOST_AUTO_TEST_CASE(a_keep_for_good_whose_repetition_is_refused_has_an_unknown_outcome)
 {
     const attempt_id id = hold();
-    machine.set_outside(now, id, 1);
-    check_refused_repetition(id);
+    release_and_keep(id);
+    check_refused_repetition();
 }
 
 BOOST_AUTO_TEST_CASE(a_keep_for_good_whose_script_fails_inside_has_an_unknown_outcome)
 {
     const attempt_id id = hold();
-    machine.set_outside(now, id, 1);
-    release(id);
+    release_and_keep(id);
     refuse("NOPERM no permission script: abc, on @user_script:3.");
     BOOST_TEST((only<released>().result == client_result::unknown));
 }
@@ -217,8 +224,7 @@ BOOST_AUTO_TEST_CASE(a_keep_for_good_whose_script_fails_inside_has_an_unknown_ou
 BOOST_AUTO_TEST_CASE(a_keep_for_good_that_is_refused_at_once_keeps_nothing)
 {
     const attempt_id id = hold();
-    machine.set_outside(now, id, 1);
-    release(id);
+    release_and_keep(id);
     refuse("NOPERM no permission");
     BOOST_TEST((only<released>().result == client_result::refused));
 }

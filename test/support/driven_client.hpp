@@ -135,9 +135,9 @@ public:
         return id;
     }
 
-    void release(attempt_id id)
+    void release(attempt_id id, redis::detail::commit_request what = {})
     {
-        machine.release(now, id);
+        machine.release(now, id, std::move(what));
         collect();
     }
 

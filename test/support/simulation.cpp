@@ -411,16 +411,16 @@ void simulation_world::release(std::size_t index, attempt_id id)
     log("client ", index, ": releases .", id);
     each.at = stage::releasing;
     judge_->gone(each.lock, {who.nonce, id});
+    commit_request words;
     if (has_pools() && use_ == pool_use::supplies && chance(20))
     {
         each.outside += each.wants.units;
-        machine(index).set_outside(local(who), id, each.outside);
+        words.outside = each.outside;
         log("    and leaves ", each.outside, " units outside");
         add_later(index, each.lock, each.wants.units);
     }
     else if (options_.directory && chance(50))
-        bequeath(index, id);
-    commit_request words;
+        words.heir = name_heir(each);
     change(index, id, words);
     machine(index).release(local(who), id, std::move(words));
     end_upgrades(index, id);

@@ -123,13 +123,12 @@ void simulation_world::use_permit(std::size_t index)
 
 /// At the end of a grant, a permit receives its units. Some of them may have been released, which the server does not
 /// know yet.
-void simulation_world::bequeath(std::size_t index, attempt_id id)
+std::string simulation_world::name_heir(section& each)
 {
-    section& each = clients_[index].sections.at(id);
     each.heir = "heir" + std::to_string(++permits_made_);
     const std::int64_t units = 1 + dice_.below(static_cast<unsigned>(each.wants.units));
-    machine(index).bequeath(id, text(units) + ' ' + each.heir + ' ' + random_term() + " a client");
     log("    and passes its units to ", each.heir);
+    return text(units) + ' ' + each.heir + ' ' + random_term() + " a client";
 }
 
 /// Adds units later that were taken for good, or leaves that to other clients.

@@ -256,7 +256,7 @@ private:
     void execute_listed(const link_pointer& line, std::uint64_t number, const listed_call& what);
     void on_listed(std::size_t index, std::uint64_t number, const std::string& text);
     void on_executed(std::size_t index, const listed_call& what, const std::string& fence);
-    void bequeath(std::size_t index, redis::detail::attempt_id id);
+    std::string name_heir(section& each);
     void return_later(std::size_t index, std::size_t pool, std::int64_t units,
                       const std::string& fence);
     void supply_listed(std::size_t index, std::size_t pool);

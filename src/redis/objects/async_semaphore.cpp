@@ -329,9 +329,10 @@ void permit_grant::start_keep(permit_grant owned, std::string_view key, std::str
     }
     heir = std::to_string(part.units) + ' ' + heir;
     const bool is_held = !held->has_ended();
-    const bool posted = is_held && held->lock->core->post(*done, [held, heir = std::move(heir),
-                                                                  done](session_engine& engine)
-                                                          { engine.bequeath(held, heir, done); });
+    const bool posted =
+        is_held &&
+        held->lock->core->post(*done, [held, heir = std::move(heir), done](session_engine& engine)
+                               { engine.release(held, done, {}, heir); });
     owned.share_ = nullptr;
     held->subtract_units(part.units, false);
     held->end();

@@ -234,6 +234,8 @@ attempt_id protocol_client::release(local_time now, attempt_id id, commit_reques
     }
     const bool needs_commit = !what.condition.empty() || what.changes_anything();
     const bool has_failed = what.has_failed;
+    it.units.outside = std::max(it.units.outside, what.outside);
+    it.units.heir = what.heir;
     if (!needs_commit && hand_over(it))
         return 0;
     if (!what.condition.empty())
@@ -276,19 +278,6 @@ std::uint64_t protocol_client::shrink(local_time now, attempt_id id, std::int64_
         timers_.set(timer::renewal, id, it.renewal_at, now_);
     fire_due_timers();
     return it.units.changes;
-}
-
-void protocol_client::set_outside(local_time now, attempt_id id, std::int64_t outside)
-{
-    advance(now);
-    if (holds(id))
-        find_by_bearer(id)->second.units.outside = outside;
-}
-
-void protocol_client::bequeath(attempt_id id, const std::string& permit)
-{
-    if (holds(id))
-        find_by_bearer(id)->second.units.heir = permit;
 }
 
 bool protocol_client::holds(attempt_id id) const

@@ -107,13 +107,6 @@ public:
     /// changes; 0 if the attempt does not hold units any longer.
     std::uint64_t shrink(local_time now, attempt_id id, std::int64_t units, std::int64_t outside);
 
-    /// Sets the number of units left outside, before a release of all units at the same time. A renewal that is due
-    /// still states the former number.
-    void set_outside(local_time now, attempt_id id, std::int64_t outside);
-
-    /// Passes units to a permit, before a release of all units: `UNITS ID LEASE CLIENT`.
-    void bequeath(attempt_id id, const std::string& permit);
-
     /// Starts a call to a pool. It ends with `called`. `number` is the number of units to add, or the new capacity.
     call_id call(local_time now, lock_id pool, call_kind what, std::int64_t number = 0);
 

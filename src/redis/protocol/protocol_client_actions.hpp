@@ -74,7 +74,7 @@ struct contribution_name
     std::string record;
 };
 
-/// The end of a critical section: the changes to commit, and the condition to wait on.
+/// The end of a grant: the changes to commit, the condition to wait on, and what happens to the units of a pool.
 struct commit_request
 {
     /// The condition on which the holder waits next; empty for none.
@@ -89,6 +89,10 @@ struct commit_request
     /// Whether the critical section failed. Then it commits nothing, and the notification that led to it passes to the
     /// next waiter.
     bool has_failed = false;
+    /// For a pool: the total number of units left outside, unless @ref protocol_client::shrink has stated a higher one.
+    std::int64_t outside = 0;
+    /// For a pool: the permit that receives the units, as `UNITS ID LEASE CLIENT`; empty for none.
+    std::string heir{};
 
     /// Whether there is anything to commit, apart from a wait on a condition.
     [[nodiscard]] bool changes_anything() const noexcept

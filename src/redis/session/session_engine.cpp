@@ -191,10 +191,10 @@ void session_engine::withdraw(const std::shared_ptr<lock_operation>& operation, 
 }
 
 void session_engine::release(const std::shared_ptr<held_lock>& held, const listener& done,
-                             section_changes changes)
+                             section_changes changes, std::string heir)
 {
     const local_time now = boot_time();
-    client_.set_outside(now, held->attempt, held->count().outside);
+    client_.tick(now);
     // The lease may have expired before this ran on the strand. The loss also ends the releases of parts.
     if (!client_.holds(held->attempt))
     {
@@ -207,15 +207,11 @@ void session_engine::release(const std::shared_ptr<held_lock>& held, const liste
         return complete(done, errc::session_closed);
     if (done)
         releasing_.emplace(held->attempt, done);
-    client_.release(now, held->attempt, commit_of(held->lock->id, {}, std::move(changes)));
+    commit_request what = commit_of(held->lock->id, {}, std::move(changes));
+    what.outside = held->count().outside;
+    what.heir = std::move(heir);
+    client_.release(now, held->attempt, std::move(what));
     perform();
-}
-
-void session_engine::bequeath(const std::shared_ptr<held_lock>& held, const std::string& permit,
-                              const listener& done)
-{
-    client_.bequeath(held->attempt, permit);
-    release(held, done);
 }
 
 error_code session_engine::why_refused(bool only_reads) const
@@ -371,14 +367,13 @@ void session_engine::close(listener done)
         const auto held = weak.lock();
         if (held && held->end())
             report_loss(*held, "the session was closed");
-        const local_time now = boot_time();
-        if (held)
-            client_.set_outside(now, attempt, held->count().outside);
         // The critical section has lost the lock, so the notification that led to it passes to the next waiter.
         commit_request failure;
         failure.has_failed = true;
+        if (held)
+            failure.outside = held->count().outside;
         if (client_.holds(attempt))
-            client_.release(now, attempt, std::move(failure));
+            client_.release(boot_time(), attempt, std::move(failure));
     }
     end_contributions();
     close_timer_.expires_after(settings_.connect_timeout);

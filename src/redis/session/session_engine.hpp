@@ -110,12 +110,10 @@ public:
     /// Starts an acquisition, a wait on a condition, or a transaction.
     void start_operation(const std::shared_ptr<lock_operation>& operation);
     void cancel(const std::shared_ptr<lock_operation>& operation);
-    /// Releases a lock. Commits the changes only if the lock was held until then.
+    /// Releases a lock. Commits the changes only if the lock was held until then. The permit @p heir of a directory
+    /// receives the units, see commit_request.
     void release(const std::shared_ptr<held_lock>& held, const listener& done,
-                 section_changes changes = {});
-    /// Passes units to a permit of a directory, see protocol_client::bequeath().
-    void bequeath(const std::shared_ptr<held_lock>& held, const std::string& permit,
-                  const listener& done);
+                 section_changes changes = {}, std::string heir = {});
     /// Sends the server the number of units that are still held.
     void shrink(const std::shared_ptr<held_lock>& held, const listener& done);
     /// Lets the server undo a contribution, now or once it is made.
