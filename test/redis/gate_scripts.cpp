@@ -362,7 +362,7 @@ BOOST_AUTO_TEST_CASE(foreign_keys_are_refused)
     {
         for (const char* script : {"gate_change", "gate_meet"})
         {
-            words arguments{"w:", "set", "1", "x+1", "", "", "1", "15000", "60000", "0"};
+            words arguments{"w:", "set", "", "1", "15000", "60000", "0", "x+1", "", "1"};
             if (std::string(script) == "gate_meet")
                 arguments = {"w:", "arrive", "x+1", "", "a#1", "1", "15000", "60000", "0"};
             BOOST_TEST(run(script, arguments)[0] == what, script);

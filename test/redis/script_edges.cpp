@@ -926,18 +926,13 @@ BOOST_AUTO_TEST_CASE(each_script_of_a_gate_shows_that_the_state_is_damaged)
     gate_scene scene;
     scene.meet_here(2);
     scene.arrive("a#0+1", "a#1");
-    const words options{"2", "15000", "60000", "0"};
     const std::vector<std::pair<std::string, words>> calls{
-        {"gate_change", {"w:", "wait", "0", "", "", "b#1"}},
-        {"gate_change", {"w:", "arrive", "1", "b#0+1", "", "b#1"}},
-        {"gate_meet", {"w:", "arrive", "b#0+1", "", "b#1"}}};
+        {"gate_change", {"w:", "wait", "b#1", "2", "15000", "60000", "0"}},
+        {"gate_change", {"w:", "arrive", "b#1", "2", "15000", "60000", "0", "b#0+1", "", "1"}},
+        {"gate_meet", {"w:", "arrive", "b#0+1", "", "b#1", "2", "15000", "60000", "0"}}};
     scene.set("a#0+2");
-    for (const auto& [script, first] : calls)
-    {
-        words arguments = first;
-        arguments.insert(arguments.end(), options.begin(), options.end());
+    for (const auto& [script, arguments] : calls)
         check_errors(scene, script, scene.keys, {"gate"}, arguments);
-    }
 }
 
 BOOST_AUTO_TEST_SUITE_END()

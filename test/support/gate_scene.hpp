@@ -62,8 +62,10 @@ private:
     std::string change(const std::string& what, std::int64_t arrivals, const std::string& name,
                        const std::string& before = "", const std::string& channel = "")
     {
-        return status(run("gate_change", with_options({"w:", what, std::to_string(arrivals), name,
-                                                       before, channel})));
+        words arguments = with_options({"w:", what, channel});
+        if (!name.empty())
+            arguments.insert(arguments.end(), {name, before, std::to_string(arrivals)});
+        return status(run("gate_change", arguments));
     }
     std::string meet(const std::string& what, const std::string& name, const std::string& channel,
                      const std::string& before = "")

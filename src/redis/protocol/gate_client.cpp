@@ -200,8 +200,9 @@ void gate_client::send_call(request& it)
                              : it.what == gate_call::set   ? "set"
                              : it.what == gate_call::reset ? "reset"
                                                            : "arrive";
-    auto arguments = word_list::of(wake_prefix_, what, it.arrivals, it.call.name, it.call.before,
-                                   waits ? channel() : std::string(), words_of(gate.options));
+    auto arguments =
+        word_list::of(wake_prefix_, what, waits ? channel() : std::string(), words_of(gate.options),
+                      it.call.name, it.call.before, it.arrivals);
     it.awaited_answer = send("gate_change", {.whose = it.id}, gate, std::move(arguments));
 }
 
@@ -214,7 +215,7 @@ void gate_client::send_ask(gate_id id)
     gate.asked = last_request_;
     gate.seen = 0;
     send("gate_change", {.whose = id, .is_for_all = true}, gate,
-         word_list::of(wake_prefix_, "wait", 0, "", "", channel(), words_of(gate.options)));
+         word_list::of(wake_prefix_, "wait", channel(), words_of(gate.options)));
 }
 
 std::uint64_t gate_client::send(std::string_view script, unanswered_command what,

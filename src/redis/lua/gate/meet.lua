@@ -13,7 +13,7 @@
 local what, name, lease = ARGV[2], ARGV[3], tonumber(ARGV[7])
 local s, why = open(ARGV[6])
 if not s then return why end
-forget(ARGV[4])
+if ARGV[4] ~= '' then redis.call('ZREM', KEYS[3], ARGV[4]) end
 redis.call('ZREMRANGEBYSCORE', KEYS[4], '-inf', text(s.now))
 local result = 'closed'
 if redis.call('ZSCORE', KEYS[3], name) then
@@ -22,12 +22,13 @@ elseif what == 'withdraw' or redis.call('ZSCORE', KEYS[3], name .. ' withdrawn')
   -- The withdrawal is remembered, because the arrival may still come, over a connection that broke.
   redis.call('ZREM', KEYS[4], name)
   remember(s, name .. ' withdrawn')
-  return answer(s, 'withdrawn')
+  return 'withdrawn ' .. text(s.generation)
 elseif s.number == 0 then
   result = 'empty'
 elseif what == 'arrive' then
   redis.call('ZADD', KEYS[4], text(s.now + 1000 * lease), name)
-  register(s, ARGV[5], lease)
+  redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', text(s.now))
+  redis.call('ZADD', KEYS[2], text(s.now + 3000 * lease), ARGV[5])
 else
   s.number, result = s.number - 1, 'open'
   remember(s, name)
@@ -40,4 +41,4 @@ if there > 0 and there >= s.number then
   if what == 'arrive' then result = 'open' end
 end
 save(s, lease, tonumber(ARGV[8]), ARGV[9])
-return answer(s, result)
+return result .. ' ' .. text(s.generation)

@@ -40,12 +40,6 @@ local function save(s, lease, idle, keep)
   for _, key in ipairs({KEYS[2], KEYS[4]}) do extend_ttl(key, ttl) end
 end
 
--- Registers a connection for the message that releases its waiters.
-local function register(s, channel, lease)
-  redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', text(s.now))
-  redis.call('ZADD', KEYS[2], text(s.now + 3000 * lease), channel)
-end
-
 -- Publishes one message for each waiting connection, however many waiters it has.
 local function release_waiters(s)
   s.generation = math.max(s.generation + 1, s.now)
@@ -58,13 +52,4 @@ end
 local function remember(s, name)
   remember_call(KEYS[3], s.now, name, '')
   extend_ttl(KEYS[3], memory / 1000)
-end
-
--- Forgets the name of a call that will not be repeated. The client states each name only once.
-local function forget(name)
-  if name ~= '' then redis.call('ZREM', KEYS[3], name) end
-end
-
-local function answer(s, status)
-  return status .. ' ' .. text(s.generation)
 end

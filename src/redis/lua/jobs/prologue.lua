@@ -295,40 +295,10 @@ local function do_what_is_due()
   can_start()
 end
 
--- If workers continue to wait, informs sessions of the time at which something is due.
-local function inform()
-  -- With nothing due, no session has to ask. A stale time would prevent the next message if the clock was set back.
-  if due == 0 then informed = 0 end
-  if parked == 0 or due == 0 or informed > now and informed <= due then return end
-  informed = due
-  -- Informs four connections, because some of them may be disconnected by then. If all four are, the next script does
-  -- what is due. Many of the first workers may belong to a stopped process. The last ones began to wait most
-  -- recently, so their process ran then. Hence the first and the last ones take turns.
-  local seen, left, first = {}, 4, redis.call('ZRANGE', key .. '{idle}', 0, looks_at - 1)
-  local last_ones = redis.call('ZRANGE', key .. '{idle}', -looks_at, -1)
-  for i = 1, 2 * #first do
-    local worker = i % 2 == 1 and first[(i + 1) / 2] or last_ones[#last_ones + 1 - i / 2]
-    local target = channel(worker)
-    if not seen[target] and is_connected(worker) then
-      redis.call('PUBLISH', target, format('job %s due %d %d', key, now, due))
-      left = left - 1
-    end
-    seen[target] = true
-    if left == 0 then return end
-  end
-  -- Nobody was informed, since all of these are disconnected. Others may wait behind them. So the answer ends with
-  -- `more`, and the client sends `renew`, which continues.
-  if left == 4 and #first == looks_at then
-    redis.call('ZREM', key .. '{idle}', unpack(first))
-    parked = math.max(parked - #first, 0)
-    informed = 0
-    if parked > 0 then due = now end
-  end
-end
-
--- Starts jobs for waiting workers, and writes the state. Returns the last word of the answer: whether this call has
--- left something that is due now, so the client has to send `renew`. Every script calls this after its own changes,
--- unless it starts a job while no worker waits.
+-- Starts jobs for waiting workers. If some continue to wait, informs sessions of the time at which something is due.
+-- Writes the state, and returns the last word of the answer: whether this call has left something that is due now, so
+-- the client has to send `renew`. Every script calls this after its own changes, unless it starts a job while no worker
+-- waits.
 local function serve()
   local left = looks_at
   while parked > 0 and can_start() do
@@ -351,7 +321,34 @@ local function serve()
         (#record <= small and ' ' .. record or ''))
     end
   end
-  inform()
+  -- With nothing due, no session has to ask. A stale time would prevent the next message if the clock was set back.
+  if due == 0 then informed = 0 end
+  if parked > 0 and due > 0 and (informed <= now or informed > due) then
+    informed = due
+    -- Informs four connections, because some of them may be disconnected by then. If all four are, the next script does
+    -- what is due. Many of the first workers may belong to a stopped process. The last ones began to wait most
+    -- recently, so their process ran then. Hence the first and the last ones take turns.
+    local seen, left, first = {}, 4, redis.call('ZRANGE', key .. '{idle}', 0, looks_at - 1)
+    local last_ones = redis.call('ZRANGE', key .. '{idle}', -looks_at, -1)
+    for i = 1, 2 * #first do
+      local worker = i % 2 == 1 and first[(i + 1) / 2] or last_ones[#last_ones + 1 - i / 2]
+      local target = channel(worker)
+      if not seen[target] and is_connected(worker) then
+        redis.call('PUBLISH', target, format('job %s due %d %d', key, now, due))
+        left = left - 1
+      end
+      seen[target] = true
+      if left == 0 then break end
+    end
+    -- Nobody was informed, since all of these are disconnected. Others may wait behind them. So the answer ends with
+    -- `more`, and the client sends `renew`, which continues.
+    if left == 4 and #first == looks_at then
+      redis.call('ZREM', key .. '{idle}', unpack(first))
+      parked = math.max(parked - #first, 0)
+      informed = 0
+      if parked > 0 then due = now end
+    end
+  end
   save()
   return parked > 0 and due > 0 and due <= now and ' more' or ''
 end
