@@ -50,6 +50,7 @@ std::optional<std::string> decode_percent(std::string_view text, bool plus_is_sp
 std::optional<fields> decode_form(std::string_view text)
 {
     fields result;
+    result.reserve(4);
     while (!text.empty())
     {
         const std::string_view pair = text.substr(0, text.find('&'));
