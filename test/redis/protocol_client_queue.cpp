@@ -186,6 +186,18 @@ BOOST_AUTO_TEST_CASE(nudges_of_different_clients_are_spread)
     BOOST_TEST(*delays.rbegin() < 3'021'000);
 }
 
+BOOST_AUTO_TEST_CASE(a_holder_of_another_client_is_ignored)
+{
+    const attempt_id one = wait(5, 3s);
+    pass(3100ms);
+    script_answer answer = queued(5, 4s);
+    answer.fence = fence;
+    answer.extra = "abd#1." + std::to_string(one);
+    this->answer(answer);
+    BOOST_TEST(events.empty());
+    BOOST_TEST(machine.phase_name(one) == "queued");
+}
+
 BOOST_AUTO_TEST_CASE(a_waiter_of_a_forgotten_queue_repeats_its_request)
 {
     wait(5, 3s);

@@ -39,6 +39,7 @@ BOOST_AUTO_TEST_CASE(a_waiter_sends_a_nudge_when_the_lease_of_the_holder_has_end
     // Both waiters share one nudge.
     BOOST_TEST(sent() == "nudge");
     BOOST_TEST(commands[0].arguments[1] == id(1));
+    BOOST_TEST(commands[0].arguments[5] == "t:0:wake:abc#1");
     answer(queued(5, 15s));
     pass(14900ms);
     BOOST_TEST(sent() == "");
@@ -52,6 +53,18 @@ BOOST_AUTO_TEST_CASE(a_nudge_finds_a_grant_whose_message_was_lost)
     pass(3100ms);
     answer(own(fence, 4s));
     BOOST_TEST(only<granted>().attempt == first);
+}
+
+BOOST_AUTO_TEST_CASE(a_nudge_reports_a_grant_to_another_attempt_of_the_client)
+{
+    wait(5, 3s);
+    const attempt_id second = wait(6, 3s);
+    pass(3100ms);
+    script_answer answer = queued(5, 4s);
+    answer.fence = fence;
+    answer.extra = id(second);
+    this->answer(answer);
+    BOOST_TEST(only<granted>().attempt == second);
 }
 
 // One script transfers 16 waiters. The waiters of the next script must not be in front of them.

@@ -329,6 +329,15 @@ BOOST_AUTO_TEST_CASE(a_token_alone_does_not_hold_the_lock)
     BOOST_TEST(owner() == "a#1.1");
 }
 
+BOOST_AUTO_TEST_CASE(a_nudge_names_no_holder_of_another_client)
+{
+    acquire("a#1.1");
+    acquire("b#1.1");
+    const words answer = nudge("b#1.1");
+    BOOST_TEST(answer[0] == "queued");
+    BOOST_TEST(answer[6] == "");
+}
+
 // --- leases -------------------------------------------------------------------------------------
 
 BOOST_AUTO_TEST_CASE(a_lease_expires_although_the_clock_was_set_back)
@@ -873,7 +882,7 @@ BOOST_AUTO_TEST_CASE(each_script_of_a_lock_shows_that_the_state_is_damaged)
           two_monitors::record("2"), "withdraw", "c", "all", "n", "=5"}},
         {"fetch", {"w:", "d#1.2", fence, "15000", "4000", "60000"}},
         {"cancel", {"w:", "b#1.1", "15000", "4000", "60000", "c"}},
-        {"nudge", {"w:", "b#1.1", "15000", "4000", "60000", "c"}},
+        {"nudge", {"w:", "b#1.1", "15000", "4000", "60000", "w:b#1", "c"}},
         {"notify", {"w:", "c", "all", "15000", "4000", "60000", ""}},
         {"requeue", {"w:", "d#1.3", "d#1.3", "15000", "4000", "60000", "c"}},
         {"transact",

@@ -278,10 +278,11 @@ BOOST_AUTO_TEST_CASE(nudge_reports_the_state_of_the_waiter)
     BOOST_TEST(nudge("b#1.1")[0] == "queued");
     BOOST_TEST(nudge("c#1.1")[0] == "gone");
     BOOST_TEST(nudge("a#1.1")[0] == "own");
-    const words second = nudge("a#1.2");
-    BOOST_TEST(second[0] == "queued");
-    BOOST_TEST(second[2] == std::to_string(fence()));
-    BOOST_TEST(second[6] == "");
+    // The holder is another attempt of the same client.
+    const words mine = nudge("a#1.2");
+    BOOST_TEST(mine[0] == "queued");
+    BOOST_TEST(mine[2] == std::to_string(fence()));
+    BOOST_TEST(mine[6] == "a#1.1");
     pass(4s);
     BOOST_TEST(nudge("b#1.1")[0] == "own");
     TEST_WORDS(messages(), "w:a#1 lost a#1.1");

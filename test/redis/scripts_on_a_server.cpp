@@ -109,7 +109,7 @@ public:
             else
                 result = {"nudge", {"w:", dice_.below(4) == 0 ? "" : who}};
             append(result, options);
-            result.arguments.push_back(condition());
+            append(result, {"w:a#1", condition()});
             return result;
         case 7:
             if (dice_.coin())

@@ -183,8 +183,10 @@ void draw(portrait& into, const script_answer& each, operation op)
     into.add(kind::server, each.deadline);
     into.add(kind::stamp, each.ticket);
     into.plain(each.more);
-    // The position among the waiters on the condition, or whether the attempt waited there.
-    if (op == operation::commit && !each.extra.empty())
+    // The holder, the position among the waiters on the condition, or whether the attempt waited there.
+    if (const auto id = parse_waiter_id(each.extra))
+        into.id(*id);
+    else if (op == operation::commit && !each.extra.empty())
         into.add(kind::stamp, std::int64_t{std::stoll(each.extra)});
     else if (op == operation::requeue)
         into.text(each.extra);
@@ -217,8 +219,9 @@ void draw(portrait& into, const exhaustive_wire& wire)
     {
         into.add(kind::command, each.number);
         into.plain(each.op);
-        // The first argument is the prefix. The last one of a nudge is the condition of the attempt.
-        const std::size_t count = each.arguments.size() - (each.op == operation::nudge ? 1 : 0);
+        // The first argument is the prefix. The last ones of a nudge are this connection's channel, and the
+        // condition of the attempt.
+        const std::size_t count = each.arguments.size() - (each.op == operation::nudge ? 2 : 0);
         for (std::size_t i = 1; i < count; ++i)
             if (i == 3 && gives_back(each.op) && !each.arguments[i].empty())
                 into.slot(parse_waiter_id(each.arguments[i]).value());

@@ -87,7 +87,8 @@ public:
     }
     words nudge(const std::string& id)
     {
-        return run("nudge", {"w:", id, lease, claim, idle, condition});
+        return run("nudge",
+                   {"w:", id, lease, claim, idle, "w:" + id.substr(0, id.find('.')), condition});
     }
     words renew(const std::string& id, std::int64_t fence)
     {

@@ -337,11 +337,20 @@ void protocol_client::on_nudge(lock_id id, attempt_id head, const script_answer&
     lock.unfinished = answer.more;
     if (const auto why = unusable(answer.status))
         return fail_waiters(lock, *why, {});
+    const grant_report report = report_of(id, answer);
+    if (const auto holder = parse_waiter_id(answer.extra);
+        holder && holder->nonce == options_.nonce)
+    {
+        // This client was granted the lock, but the message has not arrived.
+        const auto found = attempts_.find(holder->sequence);
+        if (found != attempts_.end() && found->second.current < phase::held)
+            on_grant(found->second, report, false);
+    }
     if (const auto found = attempts_.find(head);
         found != attempts_.end() && found->second.current == phase::queued)
     {
         if (answer.status == status::own)
-            on_grant(found->second, report_of(id, answer), false);
+            on_grant(found->second, report, false);
         else if (answer.status == status::queued || answer.status == status::asleep)
         {
             // The server may have moved the waiter. A waiting transaction that was executed in vain has a new ticket;

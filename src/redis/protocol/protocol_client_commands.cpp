@@ -244,7 +244,10 @@ void protocol_client::send_nudge(lock_id id)
     auto arguments = word_list::of(options_.wake_prefix, head ? id_of(*head) : std::string());
     append_options(arguments, lock);
     if (!lock.options.pool)
+    {
+        arguments.add(options_.wake_prefix + wake_name(options_.nonce, incarnation_));
         arguments.add(head ? head->condition : std::string());
+    }
     send(operation::nudge, id, head ? head->id : 0, lock.all_keys, std::move(arguments));
 }
 
