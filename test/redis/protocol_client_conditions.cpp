@@ -530,6 +530,21 @@ BOOST_AUTO_TEST_CASE(a_commit_that_fails_inside_its_script_has_an_unknown_outcom
     BOOST_TEST(client.machine.attempt_count() == 0U);
 }
 
+// Otherwise, the server might grant the lock to a waiter that its client no longer knows.
+BOOST_AUTO_TEST_CASE(a_cancelled_wait_of_a_failed_commit_is_withdrawn_until_the_server_confirms)
+{
+    connected_client client;
+    client.cancel(client.sleep(client.hold()));
+    client.refuse("WRONGTYPE wrong kind of value script: 12ab, on @user_script:9.");
+    BOOST_TEST(client.sent() == "cancel release");
+    client.refuse("NOPERM no permission");
+    client.answer(client.say(driven_client::status::released));
+    client.pass(1h);
+    BOOST_TEST(client.sent() == "cancel");
+    client.answer(client.say(driven_client::status::cancelled));
+    BOOST_TEST(client.machine.attempt_count() == 0U);
+}
+
 BOOST_AUTO_TEST_CASE(a_client_knows_whether_the_commit_before_a_wait_is_in_progress)
 {
     for (const bool changes : {false, true})

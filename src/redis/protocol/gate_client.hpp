@@ -37,7 +37,7 @@ using gate_request_id = std::uint64_t;
 struct gate_options
 {
     std::vector<std::string> keys;
-    /// The initial state if the gate does not exist yet: see lua/gate/prologue.lua.
+    /// The initial state if the gate does not exist yet: see docs/protocol.md.
     std::int64_t number = 0;
     /// How long an arrival at a barrier counts after its last renewal, and how often other waiters check
     /// whether they have missed a message.

@@ -84,7 +84,8 @@ void protocol_client::fail_follower(attempt_id follower, client_result reason,
         report_failure(it, reason, text);
     if (!may_know)
         return end_attempt(follower);
-    it.ending.has_failed = true;
+    // A cancelled operation has not failed. Its cancellation is repeated until the server confirms it.
+    it.ending.has_failed = it.current != phase::cancelling;
     withdraw(it);
 }
 
