@@ -71,7 +71,12 @@ std::optional<fields> decode_json(std::string_view text)
     boost::json::value value = boost::json::parse(text, error);
     if (error || !value.is_object())
         return std::nullopt;
-    return std::move(value.get_object());
+    fields& result = value.get_object();
+    // No field is an array or an object. A request may keep its fields for long.
+    for (auto& each : result)
+        if (each.value().is_structured())
+            each.value() = nullptr;
+    return std::move(result);
 }
 
 const boost::json::string* text_in(const fields& from, std::string_view name) noexcept

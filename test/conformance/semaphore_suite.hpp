@@ -315,7 +315,8 @@ TURNSTILE_SEMAPHORE_TEST(a_limit_does_not_matter_if_the_units_are_there)
     t.run(
         [&]() -> typename decltype(t)::task
         {
-            for (const auto limit : {std::chrono::hours::max(), std::chrono::hours(0)})
+            for (const auto limit :
+                 {std::chrono::hours::max(), std::chrono::hours(0), std::chrono::hours(-1)})
             {
                 auto permit = co_await t.semaphore.async_try_acquire_for(2, limit);
                 BOOST_REQUIRE(permit.has_value());

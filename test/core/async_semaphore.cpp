@@ -280,6 +280,17 @@ TURNSTILE_TEST_BOTH_PATHS(a_number_of_units_that_cannot_be_is_refused)
     BOOST_TEST(t.semaphore.available() == 3);
 }
 
+TURNSTILE_TEST_BOTH_PATHS(a_refused_request_is_not_in_the_way_of_others)
+{
+    scene t(how, 2);
+    const permit_type held = t.take(1);
+    acquisition refused, next;
+    t.acquire(refused, 3);
+    t.acquire(next, 1);
+    BOOST_TEST(refused.state() == "invalid count");
+    BOOST_TEST(next.state() == "done");
+}
+
 // --- executors --------------------------------------------------------------------------------
 
 TURNSTILE_TEST_BOTH_PATHS(the_context_of_the_semaphore_need_not_run)

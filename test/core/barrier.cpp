@@ -463,6 +463,23 @@ BOOST_AUTO_TEST_CASE(a_round_in_which_everybody_drops_out_has_a_completion_step)
 
 // --- destruction ------------------------------------------------------------------------------
 
+// --- destruction ------------------------------------------------------------------------------
+
+TURNSTILE_TEST_BOTH_PATHS(waiters_are_aborted_when_the_barrier_is_destroyed)
+{
+    asio::io_context context;
+    int rounds = 0;
+    std::optional<barrier> meeting(std::in_place, context, 3, [&] { ++rounds; });
+    arrival a, b;
+    test::start(how, context, a, [&] { return meeting->async_arrive_and_wait(); });
+    test::start(how, context, b, [&] { return meeting->async_arrive_and_wait(); });
+    meeting.reset();
+    drain(context);
+    BOOST_TEST(a.state() == "aborted");
+    BOOST_TEST(b.state() == "aborted");
+    BOOST_TEST(rounds == 0);
+}
+
 TURNSTILE_TEST_BOTH_PATHS(a_round_before_the_destruction_counts)
 {
     asio::io_context context;

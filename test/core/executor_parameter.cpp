@@ -63,6 +63,11 @@ static_assert(is_rebound<event, basic_event<plain_executor>>);
 static_assert(is_rebound<latch, basic_latch<plain_executor>>);
 static_assert(is_rebound<barrier, basic_barrier<plain_executor>>);
 
+using any = asio::any_io_executor;
+static_assert(std::same_as<unsynchronized_monitor<int>, basic_monitor<int, any, unsynchronized>>);
+static_assert(std::same_as<unsynchronized_event, basic_event<any, unsynchronized>>);
+static_assert(std::same_as<unsynchronized_latch, basic_latch<any, unsynchronized>>);
+
 /// Uses an object with an executor type that Asio's adapters of default tokens make.
 template <class Object>
 struct adapted
@@ -85,7 +90,7 @@ BOOST_AUTO_TEST_CASE(an_object_with_the_executor_of_a_default_token_works)
     adapted<monitor<int>>::type state(context);
     adapted<event>::type ready(context);
     adapted<latch>::type started(context, 1);
-    adapted<barrier>::type meeting(context, 1);
+    adapted<barrier>::type meeting(context, 1, [] {});
     mutex.async_lock(count);
     semaphore.async_acquire(count);
     readers_writer.async_lock_shared(count);
