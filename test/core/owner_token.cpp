@@ -128,7 +128,7 @@ TURNSTILE_TEST_BOTH_PATHS(attempts_that_fail_are_not_counted)
     locking refused;
     s.enter(first);
     s.enter(cancelled);
-    s.try_lock(refused);
+    s.start(refused, [&s] { return s.mutex.async_try_lock(); });
     cancelled.cancel();
     drain(s.context);
     s.release(first);
