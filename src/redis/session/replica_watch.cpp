@@ -37,7 +37,16 @@ replica_watch::replica_watch(const boost::asio::any_io_executor& strand, const c
     , slice_(
           std::to_string(std::max<std::int64_t>(settings.effective_health_check().count() / 2, 1)))
 {
-    connection_->start();
+    try
+    {
+        connection_->start();
+    }
+    catch (...)
+    {
+        // Its link would be kept for ever: a connection without an owner does not close it.
+        connection_->close({});
+        throw;
+    }
 }
 
 void replica_watch::ask(attempt_id grant, int replicas)

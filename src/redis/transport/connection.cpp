@@ -8,6 +8,7 @@
 #include <array>
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
+#include <boost/assert.hpp>
 #include <chrono>
 #include <exception>
 #include <fmt/format.h>
@@ -26,8 +27,8 @@
 // The loop: makes a link, tests it, reports it as connected, waits until it breaks, reports that, and repeats. A link
 // that fails at once is followed by a pause.
 //
-// The operations of a link own the loop, never the other way round, so that the destruction of the context
-// destroys all of them.
+// The loop is owned by the operations of its link and by the handle of its owner, and owns no operation. So the
+// destruction of the context destroys all of them.
 
 namespace turnstile::redis::detail {
 
@@ -89,6 +90,7 @@ public:
         words_.clear();
         for (const request_word& each : {keys, args})
         {
+            BOOST_ASSERT(each.encoded != 0);
             words_.push_back(each);
             // Boost.Redis counts the words.
             words_.resize(words_.size() + each.encoded - 1, request_word{{}, 1});

@@ -48,9 +48,10 @@ public:
     /// Whether a message is the test's own.
     [[nodiscard]] bool hears(std::string_view payload);
 
-    /// Whether the test has passed.
+    /// Whether the test has passed, if there is no failure().
     [[nodiscard]] bool is_passed() const { return unanswered_ == 0 && received_; }
-    /// Whether only the message is missing; the server sends it just before or after its last answer.
+    /// Whether only the message is missing, if there is no failure(). The server sends it just before or after its last
+    /// answer.
     [[nodiscard]] bool only_awaits_message() const { return unanswered_ == 0 && !received_; }
     /// Records that the message has not arrived in time.
     void end_wait_for_message();
