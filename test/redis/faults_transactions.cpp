@@ -68,8 +68,8 @@ struct transaction_faults_scene : faults_monitor_scene
     {
         const auto who = [this]
         {
-            return server.cli({"ZRANGE", keys[0] + "{queue}", "0", "-1"}) +
-                   server.cli({"ZRANGE", keys[0] + "{sleepers}signal", "0", "-1"});
+            return server.cli({"ZRANGE", key + "{queue}", "0", "-1"}) +
+                   server.cli({"ZRANGE", key + "{sleepers}signal", "0", "-1"});
         };
         const std::string before = who();
         proxy.cut();
