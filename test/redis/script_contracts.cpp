@@ -80,9 +80,9 @@ BOOST_AUTO_TEST_SUITE(redis_script_contracts)
 BOOST_AUTO_TEST_CASE(each_script_has_a_complete_head)
 {
     // Locks and pools each have a script for every operation but seven in total, and two more for operators.
-    // Directories have eight, gates three, job queues nine, and connections three.
+    // Directories have eight, gates two, job queues nine, and connections three.
     BOOST_TEST(script_names().size() ==
-               2 * (redis::detail::number_of_operations + 2) - 7 + 8 + 3 + 9 + 3);
+               2 * (redis::detail::number_of_operations + 2) - 7 + 8 + 2 + 9 + 3);
     for (const std::string& name : script_names())
         BOOST_TEST_CONTEXT(name)
         {
