@@ -8,7 +8,6 @@
 #include <array>
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
-#include <boost/assert.hpp>
 #include <chrono>
 #include <exception>
 #include <fmt/format.h>
@@ -90,9 +89,8 @@ public:
         words_.clear();
         for (const request_word& each : {keys, args})
         {
-            BOOST_ASSERT(each.encoded != 0);
             words_.push_back(each);
-            // Boost.Redis counts the words.
+            // Boost.Redis counts the words. Neither list is empty: each script has a key and an argument.
             words_.resize(words_.size() + each.encoded - 1, request_word{{}, 1});
         }
         eval(which, keys.encoded, std::move(handler));
