@@ -57,7 +57,7 @@ BOOST_AUTO_TEST_CASE(one_release_executes_all_waiting_transactions)
     for (int i = 1; i <= 5; ++i)
     {
         slot = "slot " + std::to_string(i);
-        transact("a#1." + std::to_string(i) + '+', add("n", "1"));
+        BOOST_TEST(transact("a#1." + std::to_string(i) + '+', add("n", "1"))[0] == "queued");
     }
     acquire("c#1.1");
     slot = "last";
@@ -520,7 +520,7 @@ BOOST_AUTO_TEST_CASE(a_late_duplicate_is_replaced_by_the_next_attempt)
     transact("a#1.1+", add("n", "1"));
     acquire("c#1.1");
     tries = 1;
-    transact("a#2.1+", add("n", "1"));
+    BOOST_TEST(transact("a#2.1+", add("n", "1"))[0] == "queued");
     // The client has never received a ticket.
     BOOST_TEST((queue() == words{"c#1.1", "a#2.1+"}));
     release("b#1.1", fence(), "s");
