@@ -128,20 +128,18 @@ void add_options(CLI::App& command, run_options& to_run)
         ->needs(capacity);
     shared->excludes(exclusive)->excludes(capacity);
     exclusive->excludes(capacity);
-    command
-        .add_option_function<std::int64_t>(
-            "--timeout",
-            [&to_run](std::int64_t limit) { to_run.time_limit = std::chrono::milliseconds(limit); },
-            "Longest wait for the lock; unlimited by default; 0s does not wait")
-        ->transform(duration())
-        ->type_name("DURATION");
-    command
-        .add_option_function<std::int64_t>(
-            "--kill-after",
-            [&to_run](std::int64_t delay) { to_run.kill_after = std::chrono::milliseconds(delay); },
-            "Time between SIGTERM and SIGKILL after the loss of the lock; 5s by default")
-        ->transform(duration())
-        ->type_name("DURATION");
+    const auto add_duration = [&command](const char* name, auto& to, const char* help)
+    {
+        command
+            .add_option_function<std::int64_t>(
+                name, [&to](std::int64_t value) { to = std::chrono::milliseconds(value); }, help)
+            ->transform(duration())
+            ->type_name("DURATION");
+    };
+    add_duration("--timeout", to_run.time_limit,
+                 "Longest wait for the lock; unlimited by default; 0s does not wait");
+    add_duration("--kill-after", to_run.kill_after,
+                 "Time between SIGTERM and SIGKILL after the loss of the lock; 5s by default");
 }
 
 /// Adds the options of `free`.
@@ -202,11 +200,13 @@ int start(int argc, char** argv)
             if (to_run.command.empty())
                 throw CLI::RequiredError("-- PROGRAM");
             if (to_run.capacity > 0)
+            {
                 to_run.object.kind = object_kind::semaphore;
-            if (to_run.capacity > 0 && to_run.units > to_run.capacity)
-                throw CLI::ValidationError("--units", std::to_string(to_run.units) +
-                                                          " is more than --capacity " +
-                                                          std::to_string(to_run.capacity));
+                if (to_run.units > to_run.capacity)
+                    throw CLI::ValidationError("--units", std::to_string(to_run.units) +
+                                                              " is more than --capacity " +
+                                                              std::to_string(to_run.capacity));
+            }
             status = run(settings_for(url), to_run);
         });
 
