@@ -42,8 +42,8 @@
 // which changes the word and settles. A step that needs more locks the queue itself, in this order:
 // lock_queue(), ensure_link() if it may park, the change, settle(), unlock_queue(), post_all().
 //
-// Fairness. First in, first out. A release grants to the first waiter before it unlocks the queue.
-// So no newcomer can overtake, and no waiter has to try again.
+// Fairness. First in, first out, except for a holder that upgrades. A release grants to the first waiter
+// before it unlocks the queue. So no newcomer can overtake, and no waiter has to try again.
 //
 // Posting. Granted waiters are dequeued under the queue lock, and posted to their executors after
 // it was released. The only user code that runs under the queue lock copies or moves the executor of

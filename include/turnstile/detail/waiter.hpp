@@ -87,7 +87,7 @@ enum class waiter_stage : std::uint8_t
 /// The part of an attempt that exists even if it never waits.
 struct attempt_base
 {
-    /// Before the grant, the units or the mode that the attempt requests; afterwards its grant.
+    /// Before the grant, the units, the mode or the upgrade that the attempt requests; afterwards its grant.
     std::uint64_t value = 0;
     /// Meaningful once the attempt has ended, or is pinned. Initialized to `granted`, so that a successful try need not
     /// write it.
@@ -167,7 +167,7 @@ struct waiter : attempt_base
     std::int64_t since;
 };
 
-/// A first-in, first-out list of waiters, parked or dequeued; doubly linked so that any waiter can be removed in O(1).
+/// A list of waiters, parked or dequeued; doubly linked so that any waiter can be removed in O(1).
 class waiter_list
 {
 public:

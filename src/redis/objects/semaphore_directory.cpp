@@ -359,17 +359,16 @@ semaphore_directory::semaphore_directory(session& session, std::string_view name
 std::shared_ptr<async_semaphore> semaphore_directory::find(std::string_view name)
 {
     detail::check_name(name);
-    return directory_->find(name,
-                            [&]
-                            {
-                                const auto& core = directory_->core;
-                                detail::lease_options lease =
-                                    detail::lease_of(core->settings, semaphore_options());
-                                // With -1 units outside, the scripts do not create a semaphore that is missing.
-                                lease.pool = detail::pool_shape{async_semaphore::max_capacity, -1};
-                                return new async_semaphore(std::make_shared<detail::lock_handle>(
-                                    core, std::string(name), directory_->key_of(name), lease));
-                            });
+    // With -1 units outside, the scripts do not create a semaphore that is missing.
+    const auto make = [&]
+    {
+        const auto& core = directory_->core;
+        detail::lease_options lease = detail::lease_of(core->settings, semaphore_options());
+        lease.pool = detail::pool_shape{async_semaphore::max_capacity, -1};
+        return new async_semaphore(std::make_shared<detail::lock_handle>(
+            core, std::string(name), directory_->key_of(name), lease));
+    };
+    return directory_->find(name, make);
 }
 
 }  // namespace turnstile::redis

@@ -57,7 +57,7 @@ struct server_info
 class connection
 {
 public:
-    /// Receives the events. Outlives the connection. No function may throw or destroy the connection.
+    /// Receives the events. Outlives the reference that make() returns. No function may throw or drop that reference.
     class observer
     {
     public:
