@@ -34,12 +34,18 @@ struct safeguard
 
 /// Checks that a history without a safeguard breaks its promise: that of its seed; or, if it no longer does, one of 1, 2,
 /// … 3000. The same history with the safeguard breaks none. Both functions take a seed and return the broken promise.
+/// The search for another history takes too long for builds that are slowed down by sanitizers.
 template <class Without, class With>
 void expect_necessary(const safeguard& each, Without violation_without, With violation_with)
 {
     std::uint64_t seed = each.seed;
     std::string broken = violation_without(seed);
     const auto is_found = [&] { return broken.find(each.promise) != std::string::npos; };
+    if (!is_found() && !simulations_run_in_full())
+    {
+        BOOST_TEST_MESSAGE(each.name << ": seed " << seed << " does not need it any longer");
+        return;
+    }
     for (std::uint64_t i = 1; i <= 3000 && !is_found(); ++i)
     {
         seed = i;
