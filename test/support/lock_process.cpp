@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <chrono>
 #include <csignal>
+#include <cstdlib>
 #include <poll.h>
 #include <stdexcept>
 #include <sys/prctl.h>
@@ -30,6 +31,10 @@ lock_process::lock_process(const redis_server& server, const std::string& url)
     if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
         throw std::runtime_error("no socket pair");
     const std::string writes = server.unix_socket().string();
+    // No thread changes the environment meanwhile.
+    const char* program = std::getenv("TURNSTILE_LOCK_PROGRAM");  // NOLINT(concurrency-mt-unsafe)
+    if (program == nullptr)
+        program = TURNSTILE_LOCK_PROGRAM;
     pid_ = ::fork();
     if (pid_ == 0)
     {
@@ -39,7 +44,7 @@ lock_process::lock_process(const redis_server& server, const std::string& url)
         ::dup2(ends[1], STDOUT_FILENO);
         // Otherwise this process would keep connections of the test open after the test has closed them.
         ::close_range(STDERR_FILENO + 1, ~0U, 0);
-        ::execl(TURNSTILE_LOCK_PROGRAM, "lock_program", url.c_str(), writes.c_str(), nullptr);
+        ::execl(program, "lock_program", url.c_str(), writes.c_str(), nullptr);
         ::_exit(127);
     }
     ::close(ends[1]);

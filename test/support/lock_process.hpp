@@ -50,6 +50,8 @@ namespace turnstile::test {
  * At any time:
  *
  *                    log TEXT             a log line of the session
+ *
+ * The variable TURNSTILE_LOCK_PROGRAM selects the lock_program of another version of Turnstile.
  */
 class lock_process
 {
