@@ -463,8 +463,6 @@ BOOST_AUTO_TEST_CASE(a_round_in_which_everybody_drops_out_has_a_completion_step)
 
 // --- destruction ------------------------------------------------------------------------------
 
-// --- destruction ------------------------------------------------------------------------------
-
 TURNSTILE_TEST_BOTH_PATHS(waiters_are_aborted_when_the_barrier_is_destroyed)
 {
     asio::io_context context;

@@ -599,6 +599,7 @@ BOOST_AUTO_TEST_CASE(a_context_at_the_address_of_a_former_one_has_its_own_life)
     BOOST_TEST(former->is_empty());
     context.emplace();
     context_life* const life = context_life::of(context->get_executor());
+    BOOST_TEST_REQUIRE(asio::has_service<context_life>(*context));
     BOOST_TEST(life == &asio::use_service<context_life>(*context));
 }
 
