@@ -334,7 +334,7 @@ private:
     bool has_hung_up()
     {
         pollfd state{transport().socket().native_handle(), POLLRDHUP, 0};
-        return ::poll(&state, 1, 0) != 0;
+        return ::poll(&state, 1, 0) > 0;
     }
 
     /// Whether the whole text was sent in time.
