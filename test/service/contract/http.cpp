@@ -33,6 +33,15 @@ BOOST_AUTO_TEST_CASE(forms_are_accepted)
     BOOST_TEST(ask(server(), "POST", "/semaphore/up", "name=%4", form).status == 400);
 }
 
+BOOST_AUTO_TEST_CASE(last_field_of_a_name_counts)
+{
+    const std::string name = new_name();
+    check(post("/semaphore", named("other", R"("name":")" + name + R"(","value":9,"value":2)")),
+          200, state(name, "2"));
+    check(ask(server(), "POST", "/semaphore/up", "name=other&n=9&name=" + name + "&n=1", form), 200,
+          state(name, "3"));
+}
+
 BOOST_AUTO_TEST_CASE(bad_bodies_are_refused_at_once)
 {
     for (const char* const target : {"/semaphore", "/semaphore/up", "/semaphore/down",
