@@ -918,6 +918,42 @@ BOOST_AUTO_TEST_CASE(a_child_that_is_forked_during_the_use_of_a_guard_can_destro
     BOOST_TEST(holder.value().valid());
 }
 
+// The kernel's timer is in an epoll set that both processes share.
+BOOST_DATA_TEST_CASE(a_child_that_destroys_its_session_leaves_the_renewals_to_its_parent,
+                     data::make({false, true}), with_context)
+{
+    redis_server server;
+    server.kill();
+    auto context = std::make_unique<asio::io_context>();
+    auto s = std::make_unique<session>(*context, turnstile::test::short_leases(server.url()));
+    drain(*context);
+
+    // While the session connects, its timer has no other owner. The child does not call notify_fork().
+    const pid_t child = ::fork();
+    if (child == 0)
+    {
+        s.reset();
+        if (with_context)
+            context.reset();
+        ::_exit(0);
+    }
+    int status = -1;
+    BOOST_REQUIRE(::waitpid(child, &status, 0) == child);
+    BOOST_TEST(status == 0);
+
+    server.start();
+    async_mutex mutex(*s, "a");
+    guard_attempt holder;
+    start(path::handler, *context, holder, [&] { return mutex.async_lock(); });
+    BOOST_REQUIRE(end_of(*context, holder) == "done");
+    BOOST_TEST(until(
+        [&]
+        {
+            drain(*context);
+            return s->metrics().renewals > 3;
+        }));
+}
+
 // Both processes share the kernel's timer for the leases.
 BOOST_AUTO_TEST_CASE(a_child_that_runs_its_context_leaves_the_renewals_to_its_parent)
 {

@@ -9,6 +9,7 @@
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <chrono>
+#include <memory>
 #include <turnstile/error.hpp>
 #include <utility>
 
@@ -40,13 +41,29 @@ public:
     explicit boot_timer(const boost::asio::any_io_executor& executor)
         : steady_(executor)
 #ifdef __linux__
-        , kernel_(executor)
+        , kernel_(std::make_unique<descriptor>(executor))
 #endif
     {
 #ifdef __linux__
         if (const int file = ::timerfd_create(CLOCK_BOOTTIME, TFD_NONBLOCK | TFD_CLOEXEC);
             file >= 0)
-            kernel_.assign(file);
+            kernel_->assign(file);
+#endif
+    }
+
+    boot_timer(const boot_timer&) = delete;
+    boot_timer& operator=(const boot_timer&) = delete;
+
+    ~boot_timer()
+    {
+#ifdef __linux__
+        // Asio's destructor would remove the descriptor from the epoll set. Until notify_fork(), that set is also the
+        // parent's, whose timer would never expire again. So a child leaves the descriptor as it is.
+        if (guard_.is_forked())
+        {
+            cancel();
+            std::ignore = kernel_.release();
+        }
 #endif
     }
 
@@ -56,7 +73,7 @@ public:
     void wait_until(local_time when, Handler&& handler)
     {
 #ifdef __linux__
-        if (kernel_.is_open() && !guard_.is_forked())
+        if (kernel_->is_open() && !guard_.is_forked())
             return wait_for_kernel(when, std::forward<Handler>(handler));
 #endif
         steady_.expires_after(when - boot_time());
@@ -68,31 +85,32 @@ public:
         steady_.cancel();
 #ifdef __linux__
         error_code ignored;
-        std::ignore = kernel_.cancel(ignored);
+        std::ignore = kernel_->cancel(ignored);
 #endif
     }
 
 private:
 #ifdef __linux__
+    using descriptor = boost::asio::posix::stream_descriptor;
+
     template <class Handler>
     void wait_for_kernel(local_time when, Handler&& handler)
     {
         error_code ignored;
-        std::ignore = kernel_.cancel(ignored);
+        std::ignore = kernel_->cancel(ignored);
         // A time of 0 would disarm it.
         const std::int64_t at = std::max<std::int64_t>(when.count(), 1);
         itimerspec spec{};
         spec.it_value.tv_sec = at / 1'000'000;
         spec.it_value.tv_nsec = at % 1'000'000 * 1'000;
-        ::timerfd_settime(kernel_.native_handle(), TFD_TIMER_ABSTIME, &spec, nullptr);
-        kernel_.async_wait(boost::asio::posix::stream_descriptor::wait_read,
-                           std::forward<Handler>(handler));
+        ::timerfd_settime(kernel_->native_handle(), TFD_TIMER_ABSTIME, &spec, nullptr);
+        kernel_->async_wait(descriptor::wait_read, std::forward<Handler>(handler));
     }
 #endif
 
     boost::asio::steady_timer steady_;
 #ifdef __linux__
-    boost::asio::posix::stream_descriptor kernel_;
+    std::unique_ptr<descriptor> kernel_;
     fork_guard guard_;
 #endif
 };
