@@ -120,15 +120,17 @@ BOOST_AUTO_TEST_CASE(show_knows_each_kind)
     client.size("a", 5);
     const auto units = client.acquire("a", 3);
     const auto reader = client.read("a");
+    const auto holder = client.lock("a");
     BOOST_TEST(units->result() == "held");
     BOOST_TEST(reader->result() == "held");
+    BOOST_TEST(holder->result() == "held");
     const json::value semaphore = shown(server, {"a", "--kind", "semaphore"});
     BOOST_TEST(semaphore.at("available").as_int64() == 2);
     BOOST_TEST(semaphore.at("capacity").as_int64() == 5);
     BOOST_TEST(semaphore.at("holders").at(0).at("units").as_int64() == 3);
     const json::value shared = shown(server, {"a", "--kind", "shared_mutex"});
     BOOST_TEST(shared.at("holders").at(0).at("mode").as_string() == "shared");
-    BOOST_TEST(shown(server, {"a"}).at("holder_count").as_int64() == 0);
+    BOOST_TEST(shown(server, {"a"}).at("holder_count").as_int64() == 1);
     BOOST_TEST(shown(server, {"a", "--kind", "monitor"}).at("holder_count").as_int64() == 0);
     const std::string text = cli_result(server.url(), {"show", "a", "--kind", "semaphore"}).output;
     BOOST_TEST(text.find("  units 3  held for ") != std::string::npos, text);
