@@ -260,7 +260,8 @@ namespace turnstile {
  * arguments. So callers never wait for each other in a cycle, even in different processes. In the
  * end, either all locks are held, or none.
  *
- * @param first,second the mutexes. They must exist until the operation has completed.
+ * @param first,second the mutexes. They and the contexts of their fallback executors must exist until the operation has
+ *                     completed.
  * @param token        a completion token. Without one, the function returns an operation, which is
  *                     started by `co_await` or by calling it with a token.
  * @param location     the place of the call in snapshots and reports of the mutexes.

@@ -282,6 +282,8 @@ public:
     }
 
 private:
+    friend struct detail::state_access;
+
     template <class Result = void>
     auto request(guard_type& guard, const std::source_location& location) const noexcept
     {

@@ -113,7 +113,12 @@ public:
     public:
         condition_type(const condition_type&) = delete;
         condition_type& operator=(const condition_type&) = delete;
-        ~condition_type() = default;
+        ~condition_type()
+        {
+            // The end of a contribution may keep the condition for a moment, on another thread.
+            [[maybe_unused]] const auto last = detail::state_access::take_executor(*condition_);
+            condition_.reset();
+        }
 
         /// The name that was passed to make_condition().
         [[nodiscard]] const std::string& name() const noexcept { return name_; }
@@ -443,7 +448,12 @@ public:
     basic_monitor& operator=(const basic_monitor&) = delete;
 
     /// Aborts all waiters; see the class.
-    ~basic_monitor() = default;
+    ~basic_monitor()
+    {
+        // As in ~condition_type(), for the mutex.
+        [[maybe_unused]] const auto last = detail::state_access::state(*mutex_).take_executor();
+        mutex_.reset();
+    }
 
     /// The fallback executor.
     [[nodiscard]] executor_type get_executor() const noexcept { return mutex_->get_executor(); }

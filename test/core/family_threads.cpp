@@ -658,6 +658,46 @@ BOOST_AUTO_TEST_CASE(a_contribution_is_withdrawn_while_the_context_of_its_monito
     }
 }
 
+// The end of a contribution may own the mutex and the condition for a moment, but not their executors.
+BOOST_AUTO_TEST_CASE(a_contribution_ends_while_its_monitor_and_the_context_are_destroyed)
+{
+    struct tally
+    {
+        int n = 0;
+    };
+    using shared_tally = monitor<tally>;
+    struct place
+    {
+        explicit place(asio::io_context& context)
+            : m(asio::make_strand(context))
+        {
+        }
+
+        shared_tally m;
+        shared_tally::condition_type changed = m.make_condition();
+    };
+    for (int i = 0; i < 50; ++i)
+    {
+        auto context = std::make_unique<asio::io_context>();
+        auto here = std::make_unique<place>(*context);
+        std::vector<shared_tally::contribution_type> contributions(1000);
+        here->m.async_with(
+            [&](shared_tally::section& s)
+            {
+                for (auto& each : contributions)
+                    each = s.contribute(&tally::n, 1, here->changed);
+            },
+            [](const std::exception_ptr& error) { BOOST_TEST(!error); });
+        context->poll();
+        race([&] { contributions.clear(); },
+             [&]
+             {
+                 here.reset();
+                 context.reset();
+             });
+    }
+}
+
 // --- with_lock, async_lock_all ----------------------------------------------------------------
 
 BOOST_AUTO_TEST_CASE(sections_between_threads)

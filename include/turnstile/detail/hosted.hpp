@@ -49,13 +49,21 @@ public:
         return own ? found_type(*std::move(own)) : found_type(boost::asio::system_executor());
     }
 
+    /// Takes the executor away, unless it is gone. The end of its context does not access it any more.
+    [[nodiscard]] std::optional<Executor> take_executor() noexcept
+    {
+        executor_.quit();
+        const std::uint64_t word = State::lock_queue();
+        std::optional<Executor> taken = executor_.take();
+        State::unlock_queue(word);
+        return taken;
+    }
+
     /// Called by the destructor of the public object.
     void orphan() noexcept
     {
-        const std::uint64_t word = State::lock_queue();
-        // Destroyed last and while no lock is held, since the executor may own its context.
-        [[maybe_unused]] const std::optional<Executor> last = executor_.take();
-        State::unlock_queue(word);
+        // Destroyed last, since the executor may own its context.
+        [[maybe_unused]] const std::optional<Executor> last = take_executor();
         State::orphan();
     }
 
@@ -79,6 +87,14 @@ struct state_access
     static auto& state(Object& object) noexcept
     {
         return *object.state_;
+    }
+
+    /// Takes the fallback executor of a condition away.
+    template <class Condition>
+    static auto take_executor(Condition& condition) noexcept
+    {
+        condition.executor_.quit();
+        return condition.executor_.take();
     }
 };
 

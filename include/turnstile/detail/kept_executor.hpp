@@ -51,6 +51,9 @@ public:
 
     ~kept_executor() { quit(); }
 
+    /// Afterwards, the end of the context does not access the executor.
+    using context_guest::quit;
+
     /// The executor; a moved-from one if its context has been destroyed. The plain executor of an
     /// io_context is returned even then, and must not be used.
     [[nodiscard]] const Executor& get() const noexcept { return executor_; }

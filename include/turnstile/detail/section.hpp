@@ -167,6 +167,14 @@ run_until_lost(Ownership& owned, Body& body)
         co_return std::get<1>(std::move(ended));
 }
 
+/// Whether a guard or permit is local: it cannot be lost, and releasing it never waits. A lock_guard is
+/// recognized by its unlock(), because its release() returns a token.
+template <class Ownership>
+inline constexpr bool is_local =
+    requires(Ownership& owned) { owned.unlock(); } || requires(Ownership& owned) {
+        { owned.release() } -> std::same_as<void>;
+    };
+
 /// Runs a body that returns an awaitable, unless there is an error already or the section was cancelled
 /// before this coroutine began, and always releases the ownership afterwards.
 template <class Ownership, class Body>
@@ -207,23 +215,24 @@ run_section(Ownership owned, Body body, error_code refused,
     co_await asio::this_coro::reset_cancellation_state(asio::disable_cancellation());
     if (owned)
     {
-        const auto [error] = co_await async_release_owned(owned, asio::as_tuple(asio::deferred));
-        if (!refused)
-            report_end(error, failure);
+        if constexpr (is_local<Ownership>)
+        {
+            // Without the fallback executor, whose context may be ending on another thread.
+            owned = Ownership();
+        }
+        else
+        {
+            const auto [error] =
+                co_await async_release_owned(owned, asio::as_tuple(asio::deferred));
+            if (!refused)
+                report_end(error, failure);
+        }
     }
     if (failure)
         std::rethrow_exception(failure);
     if constexpr (!std::is_void_v<result_type>)
         co_return std::move(*result);
 }
-
-/// Whether a guard or permit is local: it cannot be lost, and releasing it never waits. A lock_guard is
-/// recognized by its unlock(), because its release() returns a token.
-template <class Ownership>
-inline constexpr bool is_local =
-    requires(Ownership& owned) { owned.unlock(); } || requires(Ownership& owned) {
-        { owned.release() } -> std::same_as<void>;
-    };
 
 /// Converts a plain body into one that returns an awaitable.
 template <class Body, class Ownership>
