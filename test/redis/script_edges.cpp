@@ -537,6 +537,28 @@ BOOST_AUTO_TEST_CASE(the_clock_of_a_lock_continues_after_the_clock_was_set_back)
     BOOST_TEST(clock() == before + 1'000'000);
 }
 
+// Until the server's clock has caught up, a lock that was forgotten would grant lower tokens.
+BOOST_AUTO_TEST_CASE(an_unused_lock_is_remembered_until_the_servers_clock_has_caught_up)
+{
+    acquire("a#1.1");
+    pass(-10min);
+    // Longer than the first keys live.
+    for (int i = 0; i < 1000; ++i)
+    {
+        pass(1s);
+        release("a#1.1", fence());
+        acquire("a#1.1");
+    }
+    const auto last = fence();
+    release("a#1.1", last);
+    pass(9min);
+    acquire("b#1.1");
+    BOOST_TEST(fence() > last);
+    release("b#1.1", fence());
+    pass(12min);
+    BOOST_TEST(store.key_count() == 0U);
+}
+
 BOOST_AUTO_TEST_CASE(an_answer_does_not_state_the_deadline_of_a_former_holder)
 {
     acquire("a#1.1");

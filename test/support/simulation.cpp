@@ -70,17 +70,16 @@ simulation_world::simulation_world(script_engine& scripts, const simulation_opti
     server_started_ = -microseconds(std::chrono::hours(1)).count();
     store_.counts = options.counts;
     index_ = object_key("sim", "directory", "directory");
-    const world_time shortest_memory =
-        options.equal_leases ? 2 * lease_ : lease_ / shortest_lease_divisor;
     if (has_pools())
     {
+        const world_time shortest_memory =
+            options.equal_leases ? 2 * lease_ : lease_ / shortest_lease_divisor;
         auto judge = std::make_unique<pool_judge>(keys_, shape_, lease_, shortest_memory);
         pool_judge_ = judge.get();
         judge_ = std::move(judge);
     }
     else
-        judge_ =
-            std::make_unique<simulation_judge>(keys_, lease_, shortest_memory, options.cohort > 0);
+        judge_ = std::make_unique<simulation_judge>(keys_, lease_, options.cohort > 0);
 }
 
 // --- clients ------------------------------------------------------------------------------------

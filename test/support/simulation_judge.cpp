@@ -70,9 +70,6 @@ void simulation_judge::before_script(const redis_store& store, std::size_t index
     if (each.top_remembered != 0)
         each.forgot_before = each.forgot_at;
     each.top_remembered = 0;
-    // The lock's clock may have been ahead of the server's.
-    if (set_back_ > shortest_memory_)
-        each.forgetful = true;
 }
 
 void simulation_judge::after_script(const redis_store& store, std::size_t index,

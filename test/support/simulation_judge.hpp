@@ -28,13 +28,11 @@ inline const std::string simulated_absence = "nobody";
 class simulation_judge final : public history_judge
 {
 public:
-    /// The lease is the longest one, and the memory is the shortest time for which the server remembers an unused lock.
-    simulation_judge(std::vector<std::vector<std::string>> locks, time lease, time shortest_memory,
-                     bool has_cohorts)
+    /// The lease is the longest one.
+    simulation_judge(std::vector<std::vector<std::string>> locks, time lease, bool has_cohorts)
         : keys_(std::move(locks))
         , locks_(keys_.size())
         , lease_(lease)
-        , shortest_memory_(shortest_memory)
         , has_cohorts_(has_cohorts)
     {
     }
@@ -115,7 +113,6 @@ private:
     std::vector<std::vector<std::string>> keys_;
     std::vector<lock> locks_;
     time lease_;
-    time shortest_memory_;
     bool has_cohorts_;
     // The total of the steps by which the server's clock was set back.
     std::int64_t set_back_ = 0;

@@ -109,17 +109,18 @@ end
 local function save(s, lease, idle)
   lease = math.max(lease, math.min(s.claim, longest_lease))
   if s.fresh and s.holder == '' and s.waiting == 0 and s.fence == '0' and not (s.new or s.pending) then return end
-  local ttl, least = lease + idle, s.now + (lease + idle / 2) * 1000
+  local least = s.now + (lease + idle / 2) * 1000
   local renews = s.expiry < least
   if renews then
     for _, key in ipairs({s.key, s.queue, s.done, s.conditions and s.key .. '{conditions}' or nil}) do note_key(s, key) end
-    s.expiry = s.now + ttl * 1000
+    s.expiry = s.now + (lease + idle) * 1000
     -- If somebody has deleted the state, the conditions may live longer than the new one.
-    if s.conditions then s.expiry = math.min(s.expiry, refresh_conditions(s, ttl, least) or s.expiry) end
-  else
-    -- A new key lives as long as the lock, which has to remember everything since it was created.
-    ttl = math.min(math.ceil((s.expiry - wall) / 1000), 2 ^ 53)  -- a damaged state may say anything
+    if s.conditions then s.expiry = math.min(s.expiry, refresh_conditions(s, lease + idle, least) or s.expiry) end
   end
+  -- A new key lives as long as the lock, which has to remember everything since it was created. If the lock's clock is
+  -- ahead, the lock lives until the server's clock has caught up: otherwise, its next tokens would be lower.
+  -- A damaged state may say anything. With a span below 1, Redis would delete the keys.
+  local ttl = math.max(1, math.min(math.ceil((s.expiry - wall) / 1000), 2 ^ 53))
   local flags = (s.waiting > 0 and 'w' or '') .. (s.conditions and 'c' or '') .. (s.pending and 'b' or '') ..
     (s.unresponsive and 's' or '') .. (s.reclaimed and 'r' or '')
   redis.call('HSET', s.key, 'state', format('2 %s %s %s %s %d %s %d %s %s', s.holder == '' and '-' or s.holder, s.fence,
