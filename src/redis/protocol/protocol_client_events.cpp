@@ -33,8 +33,7 @@ void protocol_client::connected(local_time now, std::uint64_t incarnation,
     {
         // If the server's clock was set back, the times at which transactions were sent were too high: the server may
         // have forgotten their execution earlier.
-        const server_time least =
-            server_clock_at_connect_ + (elapsed - elapsed / options_.drift).count();
+        const server_time least = server_clock_at_connect_ + elapsed.count();
         for (auto& [id, each] : attempts_)
             each.transaction.since -= std::max<server_time>(least - server.now, 0);
     }
