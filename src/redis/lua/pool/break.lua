@@ -3,7 +3,7 @@
 -- KEYS       pool
 -- ARGV       prefix, fence (of the holder; empty for all holders), channel (on which the break is published), lease ms,
 --            claim ms, idle ms, capacity, units outside
--- returns    ok | foreign | wrongtype; the extra is the number of holders that have lost their units
+-- returns    ok | foreign | missing | wrongtype; the extra is the number of holders that have lost their units
 -- repeated   with a fence, does nothing; without one, ends the grants of the present holders
 -- wakes      waiters of the queue, as long as the first one fits
 -- complexity O(holders log holders + log waiters)

@@ -5,8 +5,8 @@
 -- ARGV       prefix, what (add, create, read, resize), number (for add and resize), name (of the call), name of a call
 --            that will not be repeated (both empty for read), lease ms, claim ms, idle ms, capacity, units outside,
 --            whether the client accepts another capacity (adopt, agreed, or empty)
--- returns    ok | excess | exists | mismatch | foreign | wrongtype; the extra is the number of available units, or for
---            a mismatch, the capacity of the pool
+-- returns    ok | excess | exists | mismatch | foreign | missing | wrongtype; the extra is the number of available
+--            units, or for a mismatch, the capacity of the pool
 -- repeated   adds, creates or sets nothing, and answers ok, as long as the name is remembered
 -- wakes      waiters of the queue, as long as the first one fits; for resize, also waiters that exceed the capacity
 -- complexity O(log waiters + log holders); for resize O(waiters), up to 512

@@ -3,7 +3,7 @@
 -- KEYS       pool
 -- ARGV       prefix, sessions (the key, see self/announce.lua), limit (the maximum number of holders, and of waiters,
 --            to list), capacity, units outside
--- returns    {summary, entry, …} | foreign | wrongtype; see inspect.lua of a lock
+-- returns    {summary, entry, …} | foreign | missing | wrongtype; see inspect.lua of a lock
 -- repeated   reads again
 -- wakes      nobody
 -- complexity O(listed)
