@@ -174,6 +174,16 @@ BOOST_AUTO_TEST_CASE(a_grant_is_above_the_fence_that_its_client_has_seen)
     BOOST_TEST(fence_of(acquire("b#1.1", 1, "queue", 0, start + 9'000)) == start + 9'001);
 }
 
+// The client has seen the token of an object whose clock is ahead.
+BOOST_AUTO_TEST_CASE(an_unused_pool_is_remembered_until_the_servers_clock_has_passed_its_token)
+{
+    release("a#1.1", fence_of(acquire("a#1.1", 1)));
+    const auto last = fence_of(acquire("a#1.2", 1, "queue", 0, start + 600'000'000));
+    release("a#1.2", last);
+    pass(9min);
+    BOOST_TEST(fence_of(acquire("b#1.1", 1)) > last);
+}
+
 BOOST_AUTO_TEST_CASE(the_claim_of_a_waiter_counts_until_nobody_waits)
 {
     acquire("a#1.1", 1);

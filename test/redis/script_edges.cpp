@@ -559,6 +559,22 @@ BOOST_AUTO_TEST_CASE(an_unused_lock_is_remembered_until_the_servers_clock_has_ca
     BOOST_TEST(store.key_count() == 0U);
 }
 
+// The client has seen the token of a lock whose clock is ahead.
+BOOST_AUTO_TEST_CASE(an_unused_lock_is_remembered_until_the_servers_clock_has_passed_its_token)
+{
+    acquire("a#1.1");
+    release("a#1.1", fence());
+    acquire("a#1.2", "queue", 0, start + 600'000'000);
+    const auto last = fence();
+    release("a#1.2", last);
+    pass(9min);
+    acquire("b#1.1");
+    BOOST_TEST(fence() > last);
+    release("b#1.1", fence());
+    pass(75s + 1min);
+    BOOST_TEST(store.key_count() == 0U);
+}
+
 BOOST_AUTO_TEST_CASE(an_answer_does_not_state_the_deadline_of_a_former_holder)
 {
     acquire("a#1.1");

@@ -113,9 +113,6 @@ void pool_judge::before_script(const redis_store& store, std::size_t index)
     pool& each = pools_[index];
     each.seen = look(store, index);
     each.was_there = store.exists(keys_[index][0]);
-    // The pool was unused and has expired. Its clock may have been ahead of the server's.
-    if (!each.was_there && set_back_ > shortest_memory_)
-        each.forgetful = true;
     if (!each.open)
         open_account(each);
 }
@@ -397,7 +394,10 @@ void pool_judge::clock_stepped(std::int64_t by, time now)
         // Clients may exceed the capacity until all have learned of the step: a waiter asks the server
         // within a lease, and a grant lasts one lease.
         for (pool& each : pools_)
+        {
+            each.forgetful = true;
             each.excused_until = std::max(each.excused_until, now + by + 2 * lease_ + lease_ / 5);
+        }
 }
 
 void pool_judge::resumed(time paused_at, time now)

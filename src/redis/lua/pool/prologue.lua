@@ -120,8 +120,8 @@ local function save(s, lease, idle)
   merge(s)
   if s.fresh and s.held == 0 and s.outside == s.origin and not s.head and not s.created then return end
   local ttl, forever = math.max(lease, math.min(s.claim, longest_lease)) + idle, s.outside ~= s.origin
-  local renewed = s.expiry < s.now + (ttl - idle / 2) * 1000
-  if renewed then s.expiry = s.now + ttl * 1000 end
+  local renewed = s.expiry < math.max(s.now + (ttl - idle / 2) * 1000, s.fence)
+  if renewed then s.expiry = math.max(s.now + ttl * 1000, s.fence) end
   local flags = (s.head and 'w' or '') .. (s.unresponsive and 's' or '')
   local state = format('2 %d %d %d %d %d %d %d %d %d %s %d %d %d %d%s', s.held, s.fence, s.given,
     s.now, s.outside, s.expiry, s.claim, s.skew, s.grace or 0, flags ~= '' and flags or '-', s.capacity, s.origin, s.born,
