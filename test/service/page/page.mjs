@@ -214,6 +214,8 @@ const tests = {
     await row(page, 'other').locator('form').waitFor();
     assert.equal(await own(page, 'other').count(), 0);
     await open(page, 'hoist');
+    // The buttons move when the holders appear above them.
+    await row(page, 'hoist').locator('.holders .permit').waitFor();
     await row(page, 'hoist').getByRole('button', {name: /^Release permit \d+$/}).click();
     await own(page, 'hoist').waitFor({state: 'detached'});
     await value(page, 'hoist', '2');
