@@ -31,14 +31,13 @@ inline constexpr std::int64_t special_unit = std::int64_t(1) << 30U;
 class pool_judge final : public history_judge
 {
 public:
-    /// The lease is the longest one, and the memory is the shortest time for which the server remembers an unused pool.
+    /// The lease is the longest one.
     pool_judge(std::vector<std::vector<std::string>> pools, redis::detail::pool_shape shape,
-               time lease, time shortest_memory)
+               time lease)
         : keys_(std::move(pools))
         , pools_(keys_.size())
         , shape_(shape)
         , lease_(lease)
-        , shortest_memory_(shortest_memory)
     {
     }
 
@@ -174,7 +173,6 @@ private:
     std::vector<pool> pools_;
     redis::detail::pool_shape shape_;
     time lease_;
-    time shortest_memory_;
     // The total of the steps by which the server's clock was set back.
     std::int64_t set_back_ = 0;
     time first_damage_at_ = std::numeric_limits<time>::max();
