@@ -518,14 +518,12 @@ BOOST_DATA_TEST_CASE(an_operation_is_aborted_if_the_context_of_its_session_is_de
     async_mutex mutex(s, "a");
     const auto unwind = [](const auto& function)
     {
-        try
+        const auto throwing = [&]
         {
             const std::shared_ptr<void> guard(nullptr, [&](void*) { function(); });
             throw std::runtime_error("unwinds");
-        }
-        catch (const std::runtime_error&)
-        {
-        }
+        };
+        BOOST_CHECK_THROW(throwing(), std::runtime_error);
     };
     const auto lock = [&]
     { start(path::handler, context, waiter, [&] { return mutex.async_lock(); }); };
