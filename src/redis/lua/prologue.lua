@@ -115,8 +115,7 @@ local function save(s, lease, idle)
   if renews then
     for _, key in ipairs({s.key, s.queue, s.done, s.conditions and s.key .. '{conditions}' or nil}) do note_key(s, key) end
     s.expiry = math.max(s.now + (lease + idle) * 1000, s.fence)
-    -- If somebody has deleted the state, the conditions may live longer than the new one.
-    if s.conditions then s.expiry = math.min(s.expiry, refresh_conditions(s, lease + idle, least) or s.expiry) end
+    if s.conditions then s.expiry = refresh_conditions(s, lease + idle, least) or s.expiry end
   end
   -- A new key lives as long as the lock, which has to remember everything since it was created. A damaged state may say
   -- anything. With a span below 1, Redis would delete the keys.
