@@ -114,7 +114,8 @@ end
 
 -- Writes the state, unless the script only reads and only the time has passed. A pool is kept for ever if its units
 -- outside differ from the initial number, because no lease restores them. Then the keys of its waiters and holders are
--- kept, too: if these keys expired, the hash would keep the fields of the waiters and holders.
+-- kept, too: if these keys expired, the hash would keep the fields of the waiters and holders. Nor do keys expire before
+-- the server's clock has passed the last token, as those of a lock.
 local function save(s, lease, idle)
   inform(s)
   merge(s)
