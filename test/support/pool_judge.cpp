@@ -113,6 +113,9 @@ void pool_judge::before_script(const redis_store& store, std::size_t index)
     pool& each = pools_[index];
     each.seen = look(store, index);
     each.was_there = store.exists(keys_[index][0]);
+    // The pool has expired early if the server's clock jumped ahead before it was set back.
+    if (!each.was_there && jumped_ahead_ && set_back_ > shortest_memory_)
+        each.forgetful = true;
     if (!each.open)
         open_account(each);
 }
@@ -390,14 +393,13 @@ void pool_judge::damaged(std::size_t index, time now)
 void pool_judge::clock_stepped(std::int64_t by, time now)
 {
     set_back_ -= std::min<std::int64_t>(by, 0);
-    if (by > 0)
-        // Clients may exceed the capacity until all have learned of the step: a waiter asks the server
-        // within a lease, and a grant lasts one lease.
-        for (pool& each : pools_)
-        {
-            each.forgetful = true;
-            each.excused_until = std::max(each.excused_until, now + by + 2 * lease_ + lease_ / 5);
-        }
+    if (by <= 0)
+        return;
+    jumped_ahead_ = true;
+    // Clients may exceed the capacity until all have learned of the step: a waiter asks the server within a lease, and
+    // a grant lasts one lease.
+    for (pool& each : pools_)
+        each.excused_until = std::max(each.excused_until, now + by + 2 * lease_ + lease_ / 5);
 }
 
 void pool_judge::resumed(time paused_at, time now)

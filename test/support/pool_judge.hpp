@@ -31,13 +31,14 @@ inline constexpr std::int64_t special_unit = std::int64_t(1) << 30U;
 class pool_judge final : public history_judge
 {
 public:
-    /// The lease is the longest one.
+    /// The lease is the longest one, and the memory is the shortest time for which the server remembers an unused pool.
     pool_judge(std::vector<std::vector<std::string>> pools, redis::detail::pool_shape shape,
-               time lease)
+               time lease, time shortest_memory)
         : keys_(std::move(pools))
         , pools_(keys_.size())
         , shape_(shape)
         , lease_(lease)
+        , shortest_memory_(shortest_memory)
     {
     }
 
@@ -173,6 +174,8 @@ private:
     std::vector<pool> pools_;
     redis::detail::pool_shape shape_;
     time lease_;
+    time shortest_memory_;
+    bool jumped_ahead_ = false;
     // The total of the steps by which the server's clock was set back.
     std::int64_t set_back_ = 0;
     time first_damage_at_ = std::numeric_limits<time>::max();

@@ -72,7 +72,9 @@ simulation_world::simulation_world(script_engine& scripts, const simulation_opti
     index_ = object_key("sim", "directory", "directory");
     if (has_pools())
     {
-        auto judge = std::make_unique<pool_judge>(keys_, shape_, lease_);
+        const world_time shortest_memory =
+            options.equal_leases ? 2 * lease_ : lease_ / shortest_lease_divisor;
+        auto judge = std::make_unique<pool_judge>(keys_, shape_, lease_, shortest_memory);
         pool_judge_ = judge.get();
         judge_ = std::move(judge);
     }
