@@ -170,14 +170,14 @@ public:
     [[nodiscard]] bool is_reported() const noexcept { return is_reported_; }
 
     /// Triggers lost_slot(), and notifies the watchers; later calls have no effect. An upgraded hold and its base are
-    /// lost together.
+    /// lost together, the base first: a handler of the upgraded hold may destroy both.
     void report_loss() override
     {
         if (std::exchange(is_reported_, true))
             return;
-        loss->emit(loss);
         if (base)
             base->report_loss();
+        loss->emit(loss);
         std::vector<std::weak_ptr<loss_watcher>> watchers;
         {
             const std::lock_guard guarded(common_mutex());
