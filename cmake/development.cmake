@@ -11,6 +11,12 @@ endif()
 
 set(CMAKE_CXX_EXTENSIONS OFF)
 
+# g++ compiles a test in three quarters of the time if it collects garbage only above 500 MB, and pipes its output to the
+# assembler. It then needs 740 MB instead of 650 MB.
+if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
+  add_compile_options(-pipe --param=ggc-min-heapsize=500000)
+endif()
+
 # Warnings for this project's code; Boost's headers are system headers. clang++ includes -Wsign-conversion in
 # -Wconversion, and g++ does not: here it is off for both.
 add_library(turnstile_warnings INTERFACE)
