@@ -434,19 +434,25 @@ BOOST_AUTO_TEST_CASE(a_queue_that_a_notification_created_expires)
 
 // --- many conditions ----------------------------------------------------------------------------
 
+/// Waits on conditions that nobody uses afterwards.
+void use_once(condition_waiters_scene& scene, int conditions)
+{
+    scene.release("d#1.1", scene.fence());
+    for (int i = 0; i < conditions; ++i)
+    {
+        scene.condition = "once " + std::to_string(i);
+        scene.acquire("d#1.1");
+        scene.commit("d#1.1", scene.fence(), "d#1.2");
+        scene.notify();
+        BOOST_TEST(scene.owner() == "d#1.2");
+        scene.release("d#1.2", scene.fence(), "d");
+    }
+    scene.condition = "c";
+}
+
 BOOST_AUTO_TEST_CASE(a_condition_without_waiters_is_forgotten)
 {
-    release("d#1.1", fence());
-    for (int i = 0; i < 2000; ++i)
-    {
-        condition = "once " + std::to_string(i);
-        acquire("d#1.1");
-        commit("d#1.1", fence(), "d#1.2");
-        notify();
-        BOOST_TEST(owner() == "d#1.2");
-        release("d#1.2", fence(), "d");
-    }
-    condition = "c";
+    use_once(*this, 2000);
     std::size_t known = members("lock{conditions}").size();
     BOOST_TEST(known == 2001U);
     // The lifetimes of a few keys at once are extended, and the client learns that there are more.
@@ -460,6 +466,16 @@ BOOST_AUTO_TEST_CASE(a_condition_without_waiters_is_forgotten)
     }
     TEST_WORDS(members("lock{conditions}"), "c");
     TEST_WORDS(condition_waiters(), "a#1.2", "b#1.2", "c#1.2");
+}
+
+BOOST_AUTO_TEST_CASE(a_new_key_lives_as_long_as_the_lock_while_many_conditions_are_renewed)
+{
+    use_once(*this, 200);
+    pass(31s);
+    acquire("d#1.3");
+    acquire("e#1.1");
+    pass(10ms);
+    TEST_WORDS(queue(), "e#1.1");
 }
 
 BOOST_AUTO_TEST_CASE(the_keys_of_any_number_of_conditions_are_renewed)

@@ -184,6 +184,22 @@ BOOST_AUTO_TEST_CASE(an_unused_pool_is_remembered_until_the_servers_clock_has_pa
     BOOST_TEST(fence_of(acquire("b#1.1", 1)) > last);
 }
 
+BOOST_AUTO_TEST_CASE(an_unused_pool_whose_token_is_far_ahead_is_remembered_for_an_hour)
+{
+    auto last = fence_of(acquire("a#1.1", 1, "queue", 0, start + 36'000'000'000));
+    for (int hour = 1; hour <= 3; ++hour)
+    {
+        release("a#1.1", last);
+        pass(59min);
+        const auto next = fence_of(acquire("a#1.1", 1));
+        BOOST_TEST(next > last);
+        last = next;
+    }
+    release("a#1.1", last);
+    pass(61min);
+    BOOST_TEST(store.key_count() == 0U);
+}
+
 BOOST_AUTO_TEST_CASE(the_claim_of_a_waiter_counts_until_nobody_waits)
 {
     acquire("a#1.1", 1);

@@ -574,6 +574,23 @@ BOOST_AUTO_TEST_CASE(an_unused_lock_is_remembered_until_the_servers_clock_has_pa
     check_memory_of_token(*this, "a#1.2");
 }
 
+// Otherwise, the keys of all locks that anybody uses would remain after a leap of the clock by years.
+BOOST_AUTO_TEST_CASE(an_unused_lock_whose_token_is_far_ahead_is_remembered_for_an_hour)
+{
+    acquire("a#1.1", "queue", 0, start + 36'000'000'000);
+    for (int hour = 1; hour <= 3; ++hour)
+    {
+        const auto last = fence();
+        release("a#1.1", last);
+        pass(59min);
+        acquire("a#1.1");
+        BOOST_TEST(fence() > last);
+    }
+    release("a#1.1", fence());
+    pass(61min);
+    BOOST_TEST(store.key_count() == 0U);
+}
+
 BOOST_AUTO_TEST_CASE(an_answer_does_not_state_the_deadline_of_a_former_holder)
 {
     acquire("a#1.1");

@@ -107,19 +107,22 @@ end
 -- idle time. An extension sets that to a lease and the whole idle time, so most calls need not extend it. A grant may
 -- last longer than the caller's lease: for the longest claim lease. Nor do the keys expire before the server's clock has
 -- passed the lock's clock and its token, which may both be ahead: a lock that was forgotten would grant lower tokens.
+-- Clients carry a high token to all locks that they use, so for a token alone, the keys remain for an hour at most.
 local function save(s, lease, idle)
   lease = math.max(lease, math.min(s.claim, longest_lease))
   if s.fresh and s.holder == '' and s.waiting == 0 and s.fence == '0' and not (s.new or s.pending) then return end
-  local least = s.now + (lease + idle / 2) * 1000
-  local renews = s.expiry < math.max(least, s.fence)
+  local slack, lives = idle * 500, s.expiry
+  local usual = s.now + lease * 1000 + slack
+  local least = math.max(usual, math.min(s.fence, wall + memory))
+  local renews = lives < least
   if renews then
     for _, key in ipairs({s.key, s.queue, s.done, s.conditions and s.key .. '{conditions}' or nil}) do note_key(s, key) end
-    s.expiry = math.max(s.now + (lease + idle) * 1000, s.fence)
-    if s.conditions then s.expiry = refresh_conditions(s, lease + idle, least) or s.expiry end
+    lives = least + slack
+    s.expiry = math.min(lives, s.conditions and refresh_conditions(s, lease + idle, usual) or lives)
   end
   -- A new key lives as long as the lock, which has to remember everything since it was created. A damaged state may say
   -- anything. With a span below 1, Redis would delete the keys.
-  local ttl = math.max(1, math.min(math.ceil((math.max(s.expiry, s.fence) - wall) / 1000), 2 ^ 53))
+  local ttl = math.max(1, math.min(math.ceil((lives - wall) / 1000), 2 ^ 53))
   local flags = (s.waiting > 0 and 'w' or '') .. (s.conditions and 'c' or '') .. (s.pending and 'b' or '') ..
     (s.unresponsive and 's' or '') .. (s.reclaimed and 'r' or '')
   redis.call('HSET', s.key, 'state', format('2 %s %s %s %s %d %s %d %s %s', s.holder == '' and '-' or s.holder, s.fence,

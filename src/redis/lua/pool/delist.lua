@@ -14,10 +14,11 @@ local s, why = open(KEYS[1], read_clock(), ARGV[3], ARGV[5], '0')
 if repeated then return 'ok' end
 if not s then return why end
 if not s.fresh then
-  -- The clock of the next pool with that name begins above all times, tokens and tickets of this one. The server's
-  -- clock may be behind them for as long as the skew. This comes first, because it fails if the key has another type.
-  redis.call('ZADD', s.done, text(math.max(s.now, s.fence, s.ticket)), 'removed')
-  extend_ttl(s.done, memory / 1000 + math.ceil(s.skew / 1000))
+  -- The clock of the next pool with that name begins above all times, tokens and tickets of this one, which may be ahead
+  -- of the server's clock. This comes first, because it fails if the key has another type.
+  local last = math.max(s.now, s.fence, s.ticket)
+  redis.call('ZADD', s.done, text(last), 'removed')
+  extend_ttl(s.done, math.ceil((memory + last - s.now + s.skew) / 1000))
 end
 for _, id in ipairs(redis.call('ZRANGE', s.queue, 0, -1)) do
   redis.pcall('PUBLISH', channel(id), 'missing ' .. id .. ' 0 ' .. text(s.now))

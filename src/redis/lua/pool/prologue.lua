@@ -115,14 +115,16 @@ end
 -- Writes the state, unless the script only reads and only the time has passed. A pool is kept for ever if its units
 -- outside differ from the initial number, because no lease restores them. Then the keys of its waiters and holders are
 -- kept, too: if these keys expired, the hash would keep the fields of the waiters and holders. Nor do keys expire before
--- the server's clock has passed the last token, as those of a lock.
+-- the server's clock has passed the last token, or for an hour, as those of a lock.
 local function save(s, lease, idle)
   inform(s)
   merge(s)
   if s.fresh and s.held == 0 and s.outside == s.origin and not s.head and not s.created then return end
-  local ttl, forever = math.max(lease, math.min(s.claim, longest_lease)) + idle, s.outside ~= s.origin
-  local renewed = s.expiry < math.max(s.now + (ttl - idle / 2) * 1000, s.fence)
-  if renewed then s.expiry = math.max(s.now + ttl * 1000, s.fence) end
+  local slack, forever = idle * 500, s.outside ~= s.origin
+  local usual = s.now + math.max(lease, math.min(s.claim, longest_lease)) * 1000 + slack
+  local least = math.max(usual, math.min(s.fence, s.now - s.skew + memory))
+  local renewed = s.expiry < least
+  if renewed then s.expiry = least + slack end
   local flags = (s.head and 'w' or '') .. (s.unresponsive and 's' or '')
   local state = format('2 %d %d %d %d %d %d %d %d %d %s %d %d %d %d%s', s.held, s.fence, s.given,
     s.now, s.outside, s.expiry, s.claim, s.skew, s.grace or 0, flags ~= '' and flags or '-', s.capacity, s.origin, s.born,
