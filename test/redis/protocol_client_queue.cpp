@@ -136,6 +136,31 @@ BOOST_AUTO_TEST_CASE(a_nudge_is_sent_at_an_earlier_deadline_that_a_message_names
     BOOST_TEST(sent() == "nudge");
 }
 
+// The server may have forgotten the first waiter.
+BOOST_AUTO_TEST_CASE(later_waiters_do_not_postpone_the_nudge)
+{
+    const attempt_id first = wait(5, 4s);
+    pass(2s);
+    wait(6, 4s);
+    pass(1900ms);
+    BOOST_TEST(sent() == "");
+    wait(7, 4s);
+    pass(200ms);
+    BOOST_TEST(sent() == "nudge");
+    BOOST_TEST(commands[0].arguments[1] == id(first));
+}
+
+BOOST_AUTO_TEST_CASE(a_nudge_is_not_sent_at_the_deadline_that_a_former_waiter_knew)
+{
+    cancel(wait(5, 3s));
+    answer(say(status::cancelled));
+    wait(6, 15s);
+    pass(14s);
+    BOOST_TEST(sent() == "");
+    pass(1100ms);
+    BOOST_TEST(sent() == "nudge");
+}
+
 // The first lease of a pool may end before the claim lease of a waiter that the nudge has served.
 BOOST_AUTO_TEST_CASE(after_its_own_grant_a_client_asks_at_the_next_deadline_of_the_pool)
 {

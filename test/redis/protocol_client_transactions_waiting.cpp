@@ -606,6 +606,28 @@ BOOST_AUTO_TEST_CASE(the_last_answer_shows_how_long_a_transaction_certainly_wait
     }
 }
 
+// The server's clock was set back between the connections, and the server had forgotten the lock.
+BOOST_AUTO_TEST_CASE(an_answer_over_a_former_connection_does_not_show_how_long_a_transaction_waited)
+{
+    transacting_client client;
+    client.transact();
+    auto early = client.done();
+    early.now += 600'000'000;
+    client.answer(early);
+    client.only<transacted>();
+    client.disconnect();
+    client.connect(2);
+    client.transact();
+    client.answer(client.queued(5, 4s));
+    const std::int64_t heard = client.server_now();
+    client.pass(1s);
+    client.disconnect();
+    client.connect(3);
+    client.answer(client.say(status::gone));
+    BOOST_TEST(client.sent() == "transact");
+    BOOST_TEST(client.argument(client.since) == std::to_string(heard));
+}
+
 BOOST_AUTO_TEST_CASE(the_outcome_is_unknown_if_the_keys_are_foreign_by_then)
 {
     for (const bool is_refused : {false, true})

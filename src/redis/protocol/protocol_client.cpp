@@ -334,11 +334,14 @@ void protocol_client::dequeue(attempt& it)
 {
     if (it.current != phase::queued)
         return;
-    auto& waiters = locks_.at(it.lock).waiters;
+    lock_state& lock = locks_.at(it.lock);
+    auto& waiters = lock.waiters;
     const auto queue = waiters.find(it.wait.is_on_condition ? it.condition : std::string());
     if (queue != waiters.end() && queue->second.erase({it.ticket, it.id}) != 0 &&
         queue->second.empty())
         waiters.erase(queue);
+    if (waiters.empty())
+        timers_.set(timer::nudge, it.lock, lock.nudge_at, never);
 }
 
 void protocol_client::enqueue(attempt& it, const script_answer& answer, bool on_condition)

@@ -57,7 +57,10 @@ void protocol_client::connected(local_time now, std::uint64_t incarnation,
     connected_at_ = now_;
     incarnation_ = safeguards_.incarnations ? incarnation : 0;
     for (auto& [id, lock] : locks_)
+    {
         lock.clock.reset();
+        lock.last_answer = 0;
+    }
     // A release or a cancellation need not ask first: its script finds the attempt under each of its ids.
     std::vector<attempt_id> to_ask;
     std::vector<attempt_id> rest;
@@ -150,8 +153,7 @@ void protocol_client::received(local_time now, std::string_view text)
         script_answer known;
         known.now = incoming->now;
         known.deadline = incoming->deadline;
-        const local_time ends = now_ + local_time(known.deadline - known.now);
-        if (found != attempts_.end() && ends < locks_.at(found->second.lock).nudge_at)
+        if (found != attempts_.end())
             arm_nudge(found->second.lock, known);
         return;
     }
@@ -291,8 +293,10 @@ void protocol_client::arm_nudge(lock_id id, const script_answer& answer)
     if (answer.next_expiry != 0)
         left =
             std::min(left, local_time(std::max<std::int64_t>(answer.next_expiry - answer.now, 0)));
-    timers_.set(timer::nudge, id, lock.nudge_at,
-                now_ + left + milliseconds(1) + local_time(spread));
+    // The answer to a new waiter names a later deadline. It does not postpone the nudge, because the server may have
+    // forgotten the waiters before it.
+    const local_time next = now_ + left + milliseconds(1) + local_time(spread);
+    timers_.set(timer::nudge, id, lock.nudge_at, std::min(lock.nudge_at, next));
 }
 
 /// The public-domain generator Splitmix64 by Sebastiano Vigna.

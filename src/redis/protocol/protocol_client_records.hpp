@@ -220,7 +220,7 @@ struct protocol_client_records
         // Whether the last script has left work, which a nudge has to continue.
         bool unfinished = false;
         clock_bound clock;
-        // The time of the lock's clock in its last answer.
+        // The time of the lock's clock in its last answer over this connection; 0 if there was none.
         server_time last_answer = 0;
         std::int64_t top_fence = 0;
         // The number of its attempts, calls and contributions, and of nudges and answers that are being processed.
