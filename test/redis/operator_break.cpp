@@ -256,6 +256,39 @@ BOOST_AUTO_TEST_CASE(a_permit_without_its_lost_units_can_be_lost_again)
     run(body);
 }
 
+// The session's strand is that of the test, so the signal is on its way when the units are split off.
+BOOST_AUTO_TEST_CASE(a_permit_is_not_lost_if_the_lost_units_are_split_off_before_the_signal)
+{
+    session mine(context, undisturbed(server.url()), session_thread::shared);
+    async_semaphore printers(mine, "printers", 2);
+    const auto body = [&]() -> asio::awaitable<void>
+    {
+        auto permit = co_await printers.async_acquire();
+        auto other = co_await printers.async_acquire();
+        const std::uint64_t broken = other.fencing_token();
+        permit.merge(std::move(other));
+        int signals = 0;
+        int signals_of_part = 0;
+        count_losses(permit, signals);
+        co_await printers.async_break(broken);
+        while (permit.valid())
+            co_await asio::post(asio::use_awaitable);
+        BOOST_TEST(signals == 0);
+        const auto part = permit.split(1);
+        count_losses(part, signals_of_part);
+        co_await asio::post(asio::use_awaitable);
+        BOOST_TEST(permit.valid());
+        BOOST_TEST(signals == 0);
+        BOOST_TEST(signals_of_part == 1);
+        co_await printers.async_break(permit.fencing_token());
+        while (signals == 0)
+            co_await asio::post(asio::use_awaitable);
+        BOOST_TEST(!permit.valid());
+        co_await mine.async_close();
+    };
+    run(body);
+}
+
 BOOST_AUTO_TEST_CASE(the_loss_of_an_upgraded_writer_is_reported_once)
 {
     enum class cause

@@ -2,8 +2,10 @@
 // Distributed under the Boost Software License, Version 1.0.
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 
-// Operations that start after their session was closed or destroyed.
+// What the end of a session means for what it holds, and for operations that start afterwards.
 
+#include <boost/asio/cancellation_type.hpp>
+#include <boost/asio/detached.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/test/data/test_case.hpp>
 #include <boost/test/unit_test.hpp>
@@ -13,16 +15,19 @@
 #include <string>
 #include <support/attempt.hpp>
 #include <support/lock_client.hpp>
+#include <support/reading_room.hpp>
 #include <support/redis_server.hpp>
 #include <support/run_until.hpp>
 #include <support/start.hpp>
 #include <turnstile/redis/async_mutex.hpp>
 #include <turnstile/redis/async_semaphore.hpp>
 #include <turnstile/redis/condition.hpp>
+#include <turnstile/redis/contribution.hpp>
 #include <turnstile/redis/error.hpp>
 #include <turnstile/redis/event.hpp>
 #include <turnstile/redis/job_queue.hpp>
 #include <turnstile/redis/latch.hpp>
+#include <turnstile/redis/monitor.hpp>
 #include <turnstile/redis/semaphore_directory.hpp>
 #include <turnstile/redis/session.hpp>
 #include <utility>
@@ -37,6 +42,7 @@ using turnstile::redis::condition;
 using turnstile::redis::event;
 using turnstile::redis::job_queue;
 using turnstile::redis::latch;
+using turnstile::redis::monitor;
 using turnstile::redis::semaphore_answer;
 using turnstile::redis::semaphore_detail;
 using turnstile::redis::semaphore_directory;
@@ -46,6 +52,7 @@ using turnstile::redis::session_thread;
 using turnstile::test::attempt;
 using turnstile::test::drain;
 using turnstile::test::path;
+using turnstile::test::reading_room;
 using turnstile::test::redis_server;
 using turnstile::test::run_until;
 using turnstile::test::undisturbed;
@@ -165,6 +172,48 @@ BOOST_DATA_TEST_CASE(a_lock_is_lost_with_its_session,
     const turnstile::redis::listed_permit_options terms(std::chrono::hours(1), "client");
     BOOST_TEST(s.outcome_of<semaphore_answer>(
                    [&] { return s.directory.async_keep("g", listed.value(), terms); }) == "lost");
+}
+
+// The session's strand is that of the test: a wait fails first, and then the losses are reported. A signal that came
+// nevertheless would find the locals of a coroutine destroyed.
+BOOST_AUTO_TEST_CASE(the_loss_of_what_a_handler_has_destroyed_is_not_reported)
+{
+    scene s(session_thread::shared);
+    attempt<async_mutex::guard_type> held;
+    attempt<async_mutex::guard_type> unlocked;
+    BOOST_TEST(s.outcome(held, [&] { return s.mutex.async_lock(); }) == "done");
+    async_mutex other(*s.own, "other");
+    BOOST_TEST(s.outcome(unlocked, [&] { return other.async_lock(); }) == "done");
+    BOOST_TEST(s.outcome_of<turnstile::job_id>([&] { return s.jobs.async_push("job"); }) == "done");
+    attempt<job_queue<std::string>::job_type> job;
+    BOOST_TEST(s.outcome(job, [&] { return s.jobs.async_next(); }) == "done");
+    monitor<reading_room> room(*s.own, "room");
+    auto gone = room.make_condition(turnstile::test::reader_gone);
+    turnstile::redis::contribution reader;
+    const auto enter = [&](auto& section)
+    { reader = section.contribute(&reading_room::readers, 1, gone); };
+    room.async_with(enter, asio::detached);
+    run_until(s.context, [&] { return reader.valid(); });
+    int signals = 0;
+    const auto count = [&](asio::cancellation_type) { ++signals; };
+    held.value().lost().assign(count);
+    unlocked.value().lost().assign(count);
+    job.value().lost().assign(count);
+    reader.lost().assign(count);
+    bool has_failed = false;
+    s.mutex.async_lock(
+        [&](const turnstile::error_code& error, const async_mutex::guard_type&)
+        {
+            BOOST_TEST(error.message() == closed);
+            has_failed = true;
+            held.value() = {};
+            unlocked.value().async_unlock(asio::detached);
+            job.value() = {};
+            reader = {};
+        });
+    s.end(true);
+    BOOST_TEST(has_failed);
+    BOOST_TEST(signals == 0);
 }
 
 }  // namespace

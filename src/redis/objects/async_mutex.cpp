@@ -113,6 +113,8 @@ void grant::unlock() noexcept
 {
     // An upgraded grant also holds the lock from before the upgrade.
     for (auto held = std::exchange(held_, nullptr); held; held = held->base)
+    {
+        held->loss->withdraw();
         if (held->end())
             held->lock->core->post(
                 [held](session_engine& engine)
@@ -121,6 +123,7 @@ void grant::unlock() noexcept
                     changes.has_failed = !held->ends_well;
                     engine.release(held, nullptr, std::move(changes));
                 });
+    }
 }
 
 owner_token mutex_grant::disown() noexcept
@@ -146,7 +149,11 @@ void release(grant& owned, const listener& done, section_changes changes)
                 engine.release(held, done, std::move(changes));
             });
         if (held->base)
+        {
+            held->base->loss->withdraw();
             held->base->end();
+        }
+        held->loss->withdraw();
         const bool was_held = held->end();
         if (!posted)
             done->complete(was_held ? make_error_code(errc::session_closed)

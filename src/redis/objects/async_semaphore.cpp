@@ -61,7 +61,11 @@ public:
                 parts_.pop_back();
         }
         // Without the lost units, the permit is valid again.
-        is_reported_ = is_reported_ && has_lost_units();
+        if (is_reported_ && !has_lost_units())
+        {
+            is_reported_ = false;
+            loss_.withdraw();
+        }
         return result;
     }
 
@@ -110,6 +114,7 @@ public:
             if (is_reported_ || !has_lost_units())
                 return;
             is_reported_ = true;
+            loss_.rearm();
         }
         loss_.emit(weak_from_this());
     }

@@ -106,12 +106,10 @@ void job_hold::progress(double fraction) noexcept
 
 void job_hold::release() noexcept
 {
-    if (const auto held = take())
-    {
-        held->end();
+    // A function that is posted after the loss would own the signal, which may be on its way.
+    if (const auto held = take(); held && held->end())
         held->queue->core->post([held](session_engine& engine)
                                 { engine.jobs().end(held, attempt_end::abandoned, {}, nullptr); });
-    }
 }
 
 // --- operations ---------------------------------------------------------------------------------

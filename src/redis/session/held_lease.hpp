@@ -39,7 +39,7 @@ public:
     /// Belongs to that executor.
     [[nodiscard]] boost::asio::cancellation_slot slot() noexcept { return lost_.slot(); }
 
-    /// Triggers the slot, unless the signal's owner has been destroyed by then.
+    /// Triggers the slot once, unless the signal's owner has been destroyed by then.
     void emit(std::weak_ptr<void> owner)
     {
         executor->use(
@@ -48,14 +48,23 @@ public:
                 boost::asio::post(runs,
                                   [this, owner = std::move(owner)]
                                   {
-                                      if (const auto kept = owner.lock())
+                                      const auto kept = owner.lock();
+                                      if (kept && is_due_.exchange(false))
                                           lost_.emit(boost::asio::cancellation_type::terminal);
                                   });
             });
     }
 
+    /// Keeps emissions from triggering the slot, also those that are on their way. The holder calls this when it gives up
+    /// the lease, because functions of the session may own the signal for longer.
+    void withdraw() noexcept { is_due_ = false; }
+
+    /// Lets the next emission trigger the slot again.
+    void rearm() noexcept { is_due_ = true; }
+
 private:
     boost::asio::cancellation_signal lost_;
+    std::atomic<bool> is_due_{true};
 };
 
 /// The lease of a lock, a job or a contribution that a session holds. Accessible from any thread.
