@@ -306,7 +306,10 @@ BOOST_AUTO_TEST_CASE(a_contribution_that_the_server_could_not_undo_is_refused)
 
 BOOST_AUTO_TEST_CASE(closing_a_session_undoes_its_contributions)
 {
-    redis::session expiring(context, brief(server.url()), redis::session_thread::own);
+    redis::config settings = brief(server.url());
+    // Also the time that the close may take.
+    settings.connect_timeout = 2min;
+    redis::session expiring(context, settings, redis::session_thread::own);
     monitor its_room(expiring, "room");
     auto its_gone = its_room.make_condition(reader_gone);
     redis::contribution mine;

@@ -171,6 +171,8 @@ struct waiting_upgrade
     {
         config result = patient(d.master.url());
         result.client_name = "owner";
+        // The connections break only if a test kills them.
+        result.health_check = 30s;
         return result;
     }
 
@@ -267,7 +269,7 @@ BOOST_AUTO_TEST_CASE(a_user_who_may_not_publish_the_message_before_wait_gets_no_
 {
     const deployment d;
     d.master.run({"ACL", "SETUSER", "app", "on", ">secret", "~*", "&*", "+@all"});
-    config settings = patient(d.master.url());
+    config settings = undisturbed(d.master.url());
     settings.username = "app";
     settings.password = "secret";
     lock_client client(settings);
@@ -359,7 +361,7 @@ BOOST_AUTO_TEST_CASE(acknowledgements_are_requested_from_the_new_master)
     const deployment d;
     tcp_proxy proxy(d.master.port());
     lock_client client(patient(proxy.url()));
-    client.choose("a", mutex_options().durability(1, 1s));
+    client.choose("a", mutex_options().durability(1, 60s));
     client.choose("b", mutex_options().durability(1, 1s));
     BOOST_TEST(client.lock("a")->result() == "held");
     proxy.lead_to(d.replica.port());
@@ -376,7 +378,7 @@ BOOST_AUTO_TEST_CASE(replicas_of_another_server_do_not_count)
     const redis_server server;
     const deployment d;
     tcp_proxy proxy(server.port());
-    lock_client client(patient(proxy.url()));
+    lock_client client(undisturbed(proxy.url()));
     client.choose("a", mutex_options().durability(1, 1s));
     BOOST_TEST(client.ready() == error_code());
     // The connection for acknowledgements begins with the first operation, and leads to the other server.

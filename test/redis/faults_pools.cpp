@@ -15,6 +15,7 @@
 #include <support/pool_view.hpp>
 #include <support/redis_server.hpp>
 #include <support/tcp_proxy.hpp>
+#include <support/undisturbed_url.hpp>
 
 namespace {
 
@@ -36,6 +37,7 @@ using turnstile::test::scripts_run;
 using turnstile::test::shared_mutex_fault_scene;
 using turnstile::test::surviving;
 using turnstile::test::tcp_proxy;
+using turnstile::test::undisturbed_url;
 using turnstile::test::unlock_result;
 using turnstile::test::until;
 
@@ -111,7 +113,7 @@ BOOST_FIXTURE_TEST_CASE(permit_holder_sigstopped_past_its_lease, pool_process_sc
 BOOST_AUTO_TEST_CASE(waiters_sigkilled_at_the_head)
 {
     const redis_server server;
-    lock_process head(server, server.url() + "?lease=60s&claim_lease=60s");
+    lock_process head(server, undisturbed_url(server.url()));
     lock_client first(endless(server.url()));
     lock_client third(endless(server.url()));
     first.size("a", 3);

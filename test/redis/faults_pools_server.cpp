@@ -270,7 +270,8 @@ BOOST_AUTO_TEST_CASE(operator_deletes_the_keys)
 {
     const redis_server server;
     // The holder renews its lease long before the waiters ask, which they do at the end of the lease.
-    const std::string url = server.url() + "?lease=20s&claim_lease=20s&renew_fraction=0.1";
+    const std::string url = server.url() + "?lease=20s&claim_lease=20s&renew_fraction=0.1" +
+                            "&health_check=6s&connect_timeout=2min";
     lock_client first(config{url});
     lock_client second(config{url});
     first.size("a", 3);

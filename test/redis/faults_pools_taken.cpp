@@ -66,7 +66,7 @@ using turnstile::test::until;
 config claiming(const std::string& url)
 {
     config settings = endless(url);
-    settings.claim_lease = 500ms;
+    settings.claim_lease = 6s;
     return settings;
 }
 

@@ -35,6 +35,7 @@ using turnstile::test::lock_view;
 using turnstile::test::raw_client;
 using turnstile::test::redis_server;
 using turnstile::test::scripts_run;
+using turnstile::test::surviving;
 using turnstile::test::undisturbed_url;
 using turnstile::test::until;
 using turnstile::test::write_register;
@@ -74,7 +75,7 @@ BOOST_AUTO_TEST_CASE(holder_sigkilled)
 {
     const redis_server server;
     lock_process holder(server, expiring(server.url()));
-    lock_client client(brief(server.url()));
+    lock_client client(surviving(server.url()));
     const std::uint64_t first = std::stoull(holder.ask("lock a", "held a"));
     BOOST_TEST(holder.ask("write a", "accepted") == "a");
     const auto waiter = enqueued(client.lock("a"), lock_view(server, "a"), 1);
