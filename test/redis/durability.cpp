@@ -50,6 +50,7 @@ using turnstile::test::redis_server;
 using turnstile::test::run_until;
 using turnstile::test::start;
 using turnstile::test::tcp_proxy;
+using turnstile::test::undisturbed;
 using turnstile::test::until;
 
 const std::string not_replicated = make_error_code(errc::not_replicated).message();
@@ -57,7 +58,7 @@ const std::string not_replicated = make_error_code(errc::not_replicated).message
 /// client may consider the connection broken, and reconnect.
 config patient(const std::string& url)
 {
-    config settings = turnstile::test::undisturbed(url);
+    config settings = undisturbed(url);
     settings.health_check = 500ms;
     return settings;
 }
