@@ -157,7 +157,9 @@ public:
                 up(client);
         }
         client.send(request_text("POST", "/semaphore/down", R"({"name":"a","wait":3600})"));
-        takes_one_ = client.receive().status == 200;
+        const int status = client.receive().status;
+        takes_one_ = status == 200;
+        is_cut_off_ = status == 0;
     }
 
     [[nodiscard]] bool takes_one() const noexcept { return takes_one_; }

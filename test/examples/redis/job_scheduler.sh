@@ -17,11 +17,10 @@ expect_text 'killed: 0, pauses: 0, restarts after a lost connection: 0' 'starts:
 # Kills processes until enough were killed, also if they come late.
 for what in 'worker' 'generator' 'dispatcher --dispatcher' 'any --dispatcher --pause-every 100'; do
   read -ra options <<< "$what"
-  run job_scheduler --redis "$redis_url" --jobs 1500 --rate 1000 --work 5 --workers 6 --lease 500 --kill-every 100 \
-    --kill "${options[@]}"
+  run_with_kills job_scheduler --redis "$redis_url" --jobs 1500 --rate 1000 --work 5 --workers 6 --lease 500 \
+    --kill-every 100 --kill "${options[@]}"
   expect_status 0
   expect_text 'All 1500 jobs were finished, none twice as far as the workers know, and the queues are empty.'
-  [[ $output == *'killed: '[1-9]* ]] || complain "$command_line killed nobody: $output"
 done
 
 # The server is killed while jobs are pushed and done. A file of its own takes the output, because `run` waits.

@@ -40,12 +40,11 @@ done < <(cli --scan --pattern 'turnstile:*')
 # lease would stop everything.
 for slots_and_unit in '1 10' '4 20'; do
   read -r slots unit <<< "$slots_and_unit"
-  run producer_consumer --redis "$redis_url" --slots "$slots" --consumers 3 --rounds 40 --time-unit "$unit" \
-    --kill-every 20
+  run_with_kills producer_consumer --redis "$redis_url" --slots "$slots" --consumers 3 --rounds 40 \
+    --time-unit "$unit" --kill-every 20
   expect_status 0
   expect_text 'producer 1       40 items' 'producer 2       40 items' 'producer 3       40 items' \
     "All 120 items were consumed, each once, and all $slots slots are free."
-  [[ $output == *'processes killed: '[1-9]* ]] || complain "$command_line killed nobody: $output"
   expect_books 120
 done
 

@@ -21,6 +21,16 @@ run() {
   rm "$errors_file"
 }
 
+# run_with_kills PROGRAM ARGUMENT... for a program that kills some of its processes. Repeats the run if they all ended before
+# the first kill, because the machine was busy.
+run_with_kills() {
+  for _ in 1 2 3; do
+    run "$@"
+    [[ $output != *'killed: '[1-9]* ]] || return 0
+  done
+  complain "$command_line killed nobody: $output"
+}
+
 # expect_status NUMBER
 expect_status() {
   ((status == $1)) || complain "$command_line returned $status instead of $1: $output $errors"

@@ -194,9 +194,11 @@ const tests = {
     await waiters(page, 'room', '0');
     await form.getByRole('button', {name: 'Down'}).click();
     await waiters(page, 'room', '1');
+    // The message is removed after a few seconds.
+    const message = shows(page.locator('#messages p'), 'room: granted');
     await server.ask('POST', '/semaphore/up', {name: 'room'});
+    await message;
     await permits(page, 'room', '1');
-    await shows(page.locator('#messages p'), 'room: granted');
     await own(page, 'room').waitFor();
   },
 
