@@ -689,7 +689,7 @@ BOOST_AUTO_TEST_CASE(keys_that_cannot_be_used_are_named)
 
 BOOST_AUTO_TEST_CASE(unreachable_server_is_an_error)
 {
-    turnstile::redis::config settings(server.url());
+    turnstile::redis::config settings = undisturbed(server.url());
     settings.logger = nullptr;
     session impatient(context.get_executor(), settings, session_thread::own);
     semaphore_directory same(impatient, "d");

@@ -916,13 +916,24 @@ BOOST_AUTO_TEST_CASE(a_child_that_is_forked_during_the_use_of_a_guard_can_destro
     BOOST_TEST(holder.value().valid());
 }
 
+/// The renewals come soon, and long before the end of the lease.
+config frequent_renewals(const redis_server& server)
+{
+    config result = undisturbed(server.url());
+    result.lease = 20s;
+    result.claim_lease = result.lease;
+    result.renew_fraction = 0.05;
+    result.health_check = 6s;
+    return result;
+}
+
 // The kernel's timer is in an epoll set that both processes share.
 BOOST_AUTO_TEST_CASE(a_child_that_destroys_its_session_leaves_the_renewals_to_its_parent)
 {
     redis_server server;
     server.kill();
     asio::io_context context;
-    auto s = std::make_unique<session>(context, turnstile::test::short_leases(server.url()));
+    auto s = std::make_unique<session>(context, frequent_renewals(server));
     drain(context);
 
     // While the session connects, its timer has no other owner. The child does not call notify_fork().
@@ -954,13 +965,7 @@ BOOST_AUTO_TEST_CASE(a_child_that_runs_its_context_leaves_the_renewals_to_its_pa
 {
     const redis_server server;
     asio::io_context context;
-    auto settings = undisturbed(server.url());
-    // The renewals come soon, and long before the end of the lease.
-    settings.lease = 20s;
-    settings.claim_lease = settings.lease;
-    settings.renew_fraction = 0.05;
-    settings.health_check = 6s;
-    session s(context, settings);
+    session s(context, frequent_renewals(server));
     async_mutex mutex(s, "a");
     guard_attempt holder;
     start(path::handler, context, holder, [&] { return mutex.async_lock(); });

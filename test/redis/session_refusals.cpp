@@ -626,7 +626,8 @@ private:
 BOOST_AUTO_TEST_CASE(by_default_stderr_has_one_line_for_each_cause)
 {
     const redis_server server({"--requirepass", "right"});
-    config settings = config::from_url(server.url() + "?max_backoff=10ms");
+    config settings = undisturbed(server.url());
+    settings.max_backoff = 10ms;
     std::atomic<int> attempts{0};
     settings.credentials = [&]
     {
