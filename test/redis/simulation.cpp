@@ -65,6 +65,7 @@ BOOST_AUTO_TEST_CASE(histories_with_crashes)
               {
                   simulation_options options = with_crashes({}, seed);
                   options.conditions = seed / 3 % 2 == 1;
+                  options.unused_conditions = seed % 5 == 0 ? 1000 : 0;
                   options.states = seed / 6 % 2 == 1;
                   options.cohort = seed / 12 % 4 == 0 && !options.states ? 3 : 0;
                   options.equal_leases = seed / 48 % 2 == 0;

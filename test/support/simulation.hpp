@@ -98,6 +98,8 @@ struct simulation_options
     bool removals = false;
     /// Whether clients use conditions of the locks.
     bool conditions = false;
+    /// The number of further conditions of each lock. They have no waiters any more.
+    unsigned unused_conditions = 0;
     /// Whether the locks are monitors, whose states the clients change, and contribute to.
     bool states = false;
     /// The maximum number of hand-overs within a cohort.
