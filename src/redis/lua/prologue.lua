@@ -121,8 +121,8 @@ local function save(s, lease, idle)
     s.expiry = math.min(lives, s.conditions and refresh_conditions(s, lease + idle, usual) or lives)
   end
   -- A new key lives as long as the lock, which has to remember everything since it was created. A damaged state may say
-  -- anything. With a span below 1, Redis would delete the keys.
-  local ttl = math.max(1, math.min(math.ceil((lives - wall) / 1000), 2 ^ 53))
+  -- anything above the time.
+  local ttl = math.min(math.ceil((lives - wall) / 1000), 2 ^ 53)
   local flags = (s.waiting > 0 and 'w' or '') .. (s.conditions and 'c' or '') .. (s.pending and 'b' or '') ..
     (s.unresponsive and 's' or '') .. (s.reclaimed and 'r' or '')
   redis.call('HSET', s.key, 'state', format('2 %s %s %s %s %d %s %d %s %s', s.holder == '' and '-' or s.holder, s.fence,
