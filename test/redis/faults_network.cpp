@@ -97,6 +97,7 @@ BOOST_FIXTURE_TEST_CASE(an_acquire_repeated_after_a_lost_reply_returns_the_same_
 // Fails if the client does not acquire again after resync has answered `gone`.
 BOOST_FIXTURE_TEST_CASE(a_lost_acquire_is_repeated, lock_fault_scene<>)
 {
+    BOOST_TEST(far.ready() == error_code());
     // The server has received the commands of the set-up before the answer.
     BOOST_TEST(far.ping() == error_code());
     proxy.swallow(tcp_proxy::to_server);

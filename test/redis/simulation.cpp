@@ -65,7 +65,6 @@ BOOST_AUTO_TEST_CASE(histories_with_crashes)
               {
                   simulation_options options = with_crashes({}, seed);
                   options.conditions = seed / 3 % 2 == 1;
-                  options.unused_conditions = seed % 5 == 0 ? 1000 : 0;
                   options.states = seed / 6 % 2 == 1;
                   options.cohort = seed / 12 % 4 == 0 && !options.states ? 3 : 0;
                   options.equal_leases = seed / 48 % 2 == 0;
@@ -106,6 +105,7 @@ BOOST_AUTO_TEST_CASE(histories_with_conditions)
                   simulation_options options;
                   options.seed = seed;
                   options.conditions = true;
+                  options.unused_conditions = seed % 5 == 0 ? 1000 : 0;
                   options.faults[static_cast<std::size_t>(fault::deletion)] = 0;
                   BOOST_TEST(find_violation(scripts, options, &coverage) == "");
               });
@@ -124,6 +124,7 @@ BOOST_AUTO_TEST_CASE(histories_with_states)
                   options.seed = seed;
                   options.states = true;
                   options.conditions = seed % 2 == 0;
+                  options.unused_conditions = seed % 5 == 0 ? 1000 : 0;
                   options.faults[static_cast<std::size_t>(fault::deletion)] = 0;
                   BOOST_TEST(find_violation(scripts, options, &coverage) == "");
               });

@@ -70,10 +70,15 @@ simulation_world::simulation_world(script_engine& scripts, const simulation_opti
     server_started_ = -microseconds(std::chrono::hours(1)).count();
     store_.counts = options.counts;
     index_ = object_key("sim", "directory", "directory");
+    store_.clock = server_offset_;
     for (const auto& of_lock : keys_)
+    {
+        const std::string conditions = of_lock[0] + "{conditions}";
         for (unsigned i = 0; i < options.unused_conditions; ++i)
-            store_.run(std::vector<std::string>{"ZADD", of_lock[0] + "{conditions}", "1",
-                                                std::to_string(i)});
+            store_.run(std::vector<std::string>{"ZADD", conditions, "1", std::to_string(i)});
+        store_.run(std::vector<std::string>{"PEXPIRE", conditions,
+                                            std::to_string((options.lease + options.idle).count())});
+    }
     if (has_pools())
     {
         const world_time shortest_memory =

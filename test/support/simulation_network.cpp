@@ -49,6 +49,9 @@ world_time simulation_world::arrival(const link& line, world_time last)
 void simulation_world::connect(std::size_t index)
 {
     client& who = clients_[index];
+    // Without a connection, no nudge is planned.
+    who.asks_before.clear();
+    who.asks_after.clear();
     after(std::max(span(100, 30'000), server_back_at_ - now_),
           [this, index, life = who.life]
           {

@@ -41,12 +41,18 @@ void simulation_world::note_deadline(std::size_t index, std::string_view text)
     const auto received = parse_message(text);
     if (!received || received->what != message::kind::due)
         return;
-    client& who = clients_[index];
-    const lock_id object = object_of(index, received->id.sequence);
-    if (const auto known = who.asks_after.find(object); known != who.asks_after.end())
-        known->second = std::min(known->second, received->deadline - server_offset_);
-    if (const auto known = who.asks_before.find(object); known != who.asks_before.end())
-        known->second = std::min(known->second, now_ + received->deadline - received->now);
+    note_deadline(clients_[index], object_of(index, received->id.sequence),
+                  received->deadline - server_offset_, now_ + received->deadline - received->now);
+}
+
+/// Neither a message nor the answer to a new waiter postpones a nudge.
+void simulation_world::note_deadline(client& who, lock_id object, world_time least,
+                                     world_time most)
+{
+    world_time& after = who.asks_after.try_emplace(object, least).first->second;
+    world_time& before = who.asks_before.try_emplace(object, most).first->second;
+    after = std::min(after, least);
+    before = std::min(before, most);
 }
 
 /// Notes when a client that has received answers may send its next nudge, and when it sends it at the latest.
@@ -55,6 +61,18 @@ void simulation_world::note_deadlines(std::size_t index, const sent_command& wha
 {
     using status = script_answer::status_code;
     client& who = clients_[index];
+    // A client sends no nudge for an object without waiters.
+    const auto has_no_waiter = [&](const auto& deadline)
+    {
+        return std::ranges::none_of(who.sections,
+                                    [&](const auto& each)
+                                    {
+                                        return each.second.object == deadline.first &&
+                                               who.machine->phase_name(each.first) == "queued";
+                                    });
+    };
+    std::erase_if(who.asks_before, has_no_waiter);
+    std::erase_if(who.asks_after, has_no_waiter);
     const bool has_more = std::ranges::any_of(answers, &script_answer::more);
     if (what.op == operation::nudge || has_more)
         who.continues = has_more;
@@ -96,29 +114,40 @@ void simulation_world::note_deadline(std::size_t index, lock_id object, const sc
     // The client may believe that all of its waiters wait on conditions, and ask once in a lease.
     const bool may_sleep =
         (options_.conditions || options_.states) && answer.status != status::queued;
-    who.asks_before[object] = now_ + (may_sleep ? std::max(left, lease_) : left);
+    const world_time most = now_ + (may_sleep ? std::max(left, lease_) : left);
     // If all waiters wait on conditions, the client asks once in its own lease, or when a contribution expires.
-    world_time& least = who.asks_after[object];
-    least = answer.deadline - server_offset_;
+    world_time least = answer.deadline - server_offset_;
     if (answer.status == status::asleep && answer.deadline == 0)
         least = answer.now - server_offset_ +
                 (options_.equal_leases ? lease_ : lease_ / shortest_lease_divisor);
     if (answer.next_expiry > answer.now)
         least = std::min(least, answer.next_expiry - server_offset_);
+    note_deadline(who, object, least, most);
+}
+
+void simulation_world::forget_deadline(client& who, lock_id object)
+{
+    who.asks_before.erase(object);
+    who.asks_after.erase(object);
 }
 
 /// A client sends a nudge only if it has a waiter, and not before the time that it knows.
 void simulation_world::check_nudge(std::size_t index, const sent_command& what)
 {
-    const client& who = clients_[index];
-    if (what.op != operation::nudge || !prompt_ || who.continues)
+    client& who = clients_[index];
+    if (what.op != operation::nudge)
         return;
     const auto id = parse_waiter_id(what.arguments[1]);
-    if (!id)
-        return judge_->violate("client " + std::to_string(index) + " nudges for nobody");
-    const auto found = who.asks_after.find(object_of(index, id->sequence));
-    if (found != who.asks_after.end() && now_ < found->second)
-        judge_->violate("client " + std::to_string(index) + " nudges too often");
+    const lock_id object = id ? object_of(index, id->sequence) : 0;
+    if (prompt_ && !who.continues)
+    {
+        const auto found = who.asks_after.find(object);
+        if (!id)
+            judge_->violate("client " + std::to_string(index) + " nudges for nobody");
+        else if (found != who.asks_after.end() && now_ < found->second)
+            judge_->violate("client " + std::to_string(index) + " nudges too often");
+    }
+    forget_deadline(who, object);
 }
 
 /// The waiters in the queue of a lock.

@@ -289,6 +289,9 @@ private:
                        const redis::detail::script_answer& answer);
     void note_deadlines(std::size_t index, const sent_command& what,
                         const std::vector<redis::detail::script_answer>& answers);
+    static void note_deadline(client& who, redis::detail::lock_id object, world_time least,
+                              world_time most);
+    static void forget_deadline(client& who, redis::detail::lock_id object);
     void check_nudge(std::size_t index, const sent_command& what);
     [[nodiscard]] std::vector<std::string> waiters_of(std::size_t lock) const;
     [[nodiscard]] bool listens(std::size_t lock, const std::string& waiter) const;
