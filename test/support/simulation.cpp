@@ -76,8 +76,8 @@ simulation_world::simulation_world(script_engine& scripts, const simulation_opti
         const std::string conditions = of_lock[0] + "{conditions}";
         for (unsigned i = 0; i < options.unused_conditions; ++i)
             store_.run(std::vector<std::string>{"ZADD", conditions, "1", std::to_string(i)});
-        store_.run(std::vector<std::string>{"PEXPIRE", conditions,
-                                            std::to_string((options.lease + options.idle).count())});
+        store_.run(std::vector<std::string>{
+            "PEXPIRE", conditions, std::to_string((options.lease + options.idle).count())});
     }
     if (has_pools())
     {
