@@ -621,7 +621,7 @@ const std::vector<safeguard>& all_wake_ups()
         {"a nudge that serves its waiter names the first deadline",
          {{"pool_nudge", "s.head and text(next_nudge(s, lease))", "nil"}},
          "a waiter is left waiting",
-         2789},
+         9391},
         {"permits expire",
          {{"pool_prologue", "    drop(s, id, units or 0)\n    local has",
            "    if not is_permit(id) then drop(s, id, units or 0) end\n    local has"}},
