@@ -236,9 +236,8 @@ BOOST_AUTO_TEST_CASE(a_permit_without_its_lost_units_can_be_lost_again)
     const auto body = [&]() -> asio::awaitable<void>
     {
         auto permit = co_await printers.async_acquire();
-        auto other = co_await printers.async_acquire();
-        const std::uint64_t broken = other.fencing_token();
-        permit.merge(std::move(other));
+        permit.merge(co_await printers.async_acquire());
+        const std::uint64_t broken = permit.fencing_token();
         int signals = 0;
         int signals_of_part = 0;
         count_losses(permit, signals);
@@ -265,9 +264,8 @@ BOOST_AUTO_TEST_CASE(a_permit_is_not_lost_if_the_lost_units_are_split_off_before
     const auto body = [&]() -> asio::awaitable<void>
     {
         auto permit = co_await printers.async_acquire();
-        auto other = co_await printers.async_acquire();
-        const std::uint64_t broken = other.fencing_token();
-        permit.merge(std::move(other));
+        permit.merge(co_await printers.async_acquire());
+        const std::uint64_t broken = permit.fencing_token();
         int signals = 0;
         int signals_of_part = 0;
         count_losses(permit, signals);

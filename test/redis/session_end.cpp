@@ -2,7 +2,7 @@
 // Distributed under the Boost Software License, Version 1.0.
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 
-// What the end of a session means for what it holds, and for operations that start afterwards.
+// The end of a session: the loss of its locks, and operations that start afterwards.
 
 #include <boost/asio/cancellation_type.hpp>
 #include <boost/asio/detached.hpp>

@@ -113,9 +113,7 @@ void grant::unlock() noexcept
 {
     // An upgraded grant also holds the lock from before the upgrade.
     for (auto held = std::exchange(held_, nullptr); held; held = held->base)
-    {
-        held->loss->withdraw();
-        if (held->end())
+        if (held->give_up())
             held->lock->core->post(
                 [held](session_engine& engine)
                 {
@@ -123,7 +121,6 @@ void grant::unlock() noexcept
                     changes.has_failed = !held->ends_well;
                     engine.release(held, nullptr, std::move(changes));
                 });
-    }
 }
 
 owner_token mutex_grant::disown() noexcept
@@ -149,12 +146,8 @@ void release(grant& owned, const listener& done, section_changes changes)
                 engine.release(held, done, std::move(changes));
             });
         if (held->base)
-        {
-            held->base->loss->withdraw();
-            held->base->end();
-        }
-        held->loss->withdraw();
-        const bool was_held = held->end();
+            held->base->give_up();
+        const bool was_held = held->give_up();
         if (!posted)
             done->complete(was_held ? make_error_code(errc::session_closed)
                                     : make_error_code(turnstile::errc::lost));

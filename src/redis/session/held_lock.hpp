@@ -166,6 +166,13 @@ public:
 
     [[nodiscard]] boost::asio::cancellation_slot lost_slot() const noexcept { return loss->slot(); }
 
+    /// Ends the lease for its holder, who hears of no loss any more. Returns whether it had not ended before.
+    bool give_up() noexcept
+    {
+        loss->withdraw();
+        return end();
+    }
+
     /// Whether the loss has been reported. Belongs to the session's strand.
     [[nodiscard]] bool is_reported() const noexcept { return is_reported_; }
 

@@ -21,8 +21,8 @@ run() {
   rm "$errors_file"
 }
 
-# run_with_kills PROGRAM ARGUMENT... for a program that kills some of its processes. Repeats the run if they all ended before
-# the first kill, because the machine was busy.
+# run_with_kills PROGRAM ARGUMENT... for a program that kills some of its processes. Repeats the run if all of them ended
+# before the first kill, because the machine was busy.
 run_with_kills() {
   for _ in 1 2 3; do
     run "$@"
