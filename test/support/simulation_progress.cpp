@@ -46,8 +46,7 @@ void simulation_world::note_deadline(std::size_t index, std::string_view text)
 }
 
 /// Neither a message nor the answer to a new waiter postpones a nudge.
-void simulation_world::note_deadline(client& who, lock_id object, world_time least,
-                                     world_time most)
+void simulation_world::note_deadline(client& who, lock_id object, world_time least, world_time most)
 {
     world_time& after = who.asks_after.try_emplace(object, least).first->second;
     world_time& before = who.asks_before.try_emplace(object, most).first->second;
