@@ -153,8 +153,7 @@ public:
                     ;
                 line.show(killed_);
                 check_progress();
-                if (where_.what.kill_every != 0 &&
-                    steady_clock::now() - last_kill_ >= milliseconds(where_.what.kill_every))
+                if (may_kill())
                     kill_one();
             }
         }
@@ -199,10 +198,20 @@ private:
         roles_[child] = {name, place};
     }
 
+    /// Whether the time for the next kill has come. Some jobs must have been finished since the last one: on a slow
+    /// machine, a generator or dispatcher may live too short to do anything.
+    [[nodiscard]] bool may_kill() const
+    {
+        return where_.what.kill_every != 0 &&
+               steady_clock::now() - last_kill_ >= milliseconds(where_.what.kill_every) &&
+               where_.book.finished() - finished_at_kill_ >= where_.what.jobs / 100;
+    }
+
     /// Kills one of the processes that may be killed, if there is one.
     void kill_one()
     {
         last_kill_ = steady_clock::now();
+        finished_at_kill_ = where_.book.finished();
         std::vector<pid_t> candidates;
         std::copy_if(group_.children().begin(), group_.children().end(),
                      std::back_inserter(candidates),
@@ -269,6 +278,7 @@ private:
     int started_ = 0;
     int killed_ = 0;
     int finished_ = 0;
+    int finished_at_kill_ = 0;
     steady_clock::time_point last_kill_ = steady_clock::now();
     steady_clock::time_point last_progress_ = steady_clock::now();
 };
