@@ -289,8 +289,9 @@ protected:
     /// The number of readers that describe() will add.
     [[nodiscard]] virtual std::size_t reader_count() const noexcept { return 0; }
 
-    /// The time since @p since; nothing if the queue is not watched.
-    [[nodiscard]] std::optional<std::chrono::nanoseconds> age(std::int64_t since,
+    /// The time since @p since; nothing if the queue is not watched. Then @p since is not read, because
+    /// nobody sets it.
+    [[nodiscard]] std::optional<std::chrono::nanoseconds> age(const std::int64_t& since,
                                                               std::int64_t now) const noexcept
     {
         if (watch_ == nullptr)
