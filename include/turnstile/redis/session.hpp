@@ -187,8 +187,8 @@ public:
     /**
      * @brief Releases all held locks, and closes the connection.
      *
-     * From the call on, new and waiting operations fail with `errc::session_closed`, guards are invalid, and
-     * `lost()` is triggered for them.
+     * From then on, new and waiting operations fail with `errc::session_closed`, guards are invalid, and `lost()` is
+     * triggered for them. Guards become invalid when the session's own thread has received the call.
      *
      * @par Completion Signature
      * @code void(error_code) @endcode
