@@ -604,14 +604,27 @@ BOOST_AUTO_TEST_CASE(each_operation_moves_due_jobs_without_the_context_of_the_qu
     }
 }
 
-BOOST_AUTO_TEST_CASE(a_queue_with_a_delayed_job_and_its_context_may_end_at_once)
+// The end of the job sets the timer of the queue: another job is delayed, and starts are limited.
+BOOST_AUTO_TEST_CASE(a_job_and_the_context_of_its_queue_may_end_at_once)
 {
-    for (int i = 0; i < races; ++i)
+    for (const bool has_strand : {false, true})
     {
-        auto doomed = std::make_unique<asio::io_context>();
-        auto queue = std::make_unique<queue_type>(*doomed);
-        push(*queue, "a", push_options().delay(1h));
-        race([&] { doomed.reset(); }, [&] { queue.reset(); });
+        for (int i = 0; i < races; ++i)
+        {
+            asio::io_context context;
+            auto doomed = std::make_unique<asio::io_context>();
+            asio::any_io_executor executor = doomed->get_executor();
+            if (has_strand)
+                executor = asio::make_strand(*doomed);
+            queue_type queue(std::exchange(executor, {}));
+            queue.async_limit_rate(1, 1min, asio::detached);
+            push(queue, "later", push_options().delay(1h));
+            push(queue, "now");
+            worker w(queue, context);
+            context.poll();
+            BOOST_TEST_REQUIRE(w.job.valid());
+            race([&] { doomed.reset(); }, [&] { w.job = job_type(); });
+        }
     }
 }
 

@@ -53,8 +53,9 @@ protected:
     context_guest() = default;
     ~context_guest() = default;
 
-    /// Registers for the shutdown of a context.
-    inline void join(boost::asio::execution_context& context);
+    /// Registers for the shutdown of a context, with its context_registry or timer_registry.
+    template <class Registry>
+    void join(boost::asio::execution_context& context);
 
     /// Unregisters. After the return, context_ends() neither runs nor will be called.
     inline void quit() noexcept;
@@ -74,7 +75,7 @@ private:
 
 /// The service of a context that evicts the context's waiters at its shutdown. All modules of a program share it and
 /// its mutex, even if they are compiled with hidden symbols.
-class BOOST_SYMBOL_VISIBLE context_registry final : public boost::asio::execution_context::service
+class BOOST_SYMBOL_VISIBLE context_registry : public boost::asio::execution_context::service
 {
 public:
     using key_type = context_registry;
@@ -214,9 +215,27 @@ private:
     context_guest* guests_ = nullptr;
 };
 
+/**
+ * @brief The registry of guests that own a timer.
+ *
+ * A context shuts its services down from the newest to the oldest. A context_registry may be older
+ * than the reactor, which destroys the waits of all timers without a lock that the registry knows.
+ * This one is created after the timer of its first guest. So its guests give their timers up first,
+ * and may use them on any thread until then, under the mutex of the registry.
+ */
+class BOOST_SYMBOL_VISIBLE timer_registry final : public context_registry
+{
+public:
+    using key_type = timer_registry;
+    inline static boost::asio::execution_context::id id;
+
+    using context_registry::context_registry;
+};
+
+template <class Registry>
 void context_guest::join(boost::asio::execution_context& context)
 {
-    registry_ = &boost::asio::use_service<context_registry>(context);
+    registry_ = &boost::asio::use_service<Registry>(context);
     registry_->add_guest(*this);
 }
 

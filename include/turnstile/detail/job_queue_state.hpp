@@ -101,8 +101,9 @@ public:
         , start_units_(std::make_shared<semaphore_type>(executor, 0, semaphore_type::max_capacity))
         , timer_(std::make_unique<timer_type>(executor))
     {
+        // After the timer exists, so that the registry shuts down before the reactor.
         if (auto* context = context_of(executor))
-            join(*context);
+            this->template join<timer_registry>(*context);
     }
 
     /// The executor. The queue must exist.
@@ -126,7 +127,7 @@ public:
         {
             const lock_type lock(mutex_);
             units = std::move(start_units_);
-            // Under the mutex, so that the context does not end meanwhile.
+            // Under the mutex, since jobs may use the timer meanwhile.
             if (timer_)
                 timer_->waits.reset();
         }

@@ -81,7 +81,7 @@ private:
         if (auto* context = context_of(executor_))
         {
             remains_ = std::make_unique<remains>();
-            join(*context);
+            join<context_registry>(*context);
         }
     }
 
