@@ -238,7 +238,8 @@ public:
 
     /**
      * @brief Finishes the job and waits for the next one. The object is empty afterwards. It must
-     * not be moved or destroyed before the operation is started.
+     * not be moved or destroyed before the operation is started. While it is being started, no other
+     * thread may destroy the context of the queue's executor.
      *
      * @par Completion Signature
      * @code void(error_code, job) @endcode

@@ -28,7 +28,7 @@ struct guard_access
     }
 
     template <class Guard>
-    static auto& grant(Guard& guard) noexcept
+    static auto grant(Guard& guard) noexcept -> decltype((guard.grant_))
     {
         return guard.grant_;
     }

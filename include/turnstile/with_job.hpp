@@ -15,8 +15,11 @@
 #include <concepts>
 #include <exception>
 #include <string>
+#include <tuple>
 #include <turnstile/detail/section.hpp>
 #include <turnstile/detail/stored_callable.hpp>
+#include <turnstile/error.hpp>
+#include <turnstile/lock_guard.hpp>
 #include <type_traits>
 #include <utility>
 
@@ -62,12 +65,19 @@ public:
         const bool is_cancelled = state.cancelled() != asio::cancellation_type::none;
         co_await asio::this_coro::throw_if_cancelled(false);
         co_await asio::this_coro::reset_cancellation_state(asio::disable_cancellation());
-        if (job && !failure)
-            co_await job.async_finish(asio::deferred);
-        else if (job && !is_cancelled)
+        if (job && (!failure || !is_cancelled))
         {
-            const auto [error] =
-                co_await job.async_fail(std::move(text), asio::as_tuple(asio::deferred));
+            error_code error;
+            if constexpr (is_local_job<Job>)
+            {
+                auto& grant = guard_access::grant(job);
+                error = failure ? grant.fail_now(std::move(text)) : grant.finish_now();
+            }
+            else if (failure)
+                std::tie(error) =
+                    co_await job.async_fail(std::move(text), asio::as_tuple(asio::deferred));
+            else
+                std::tie(error) = co_await job.async_finish(asio::as_tuple(asio::deferred));
             report_end(error, failure);
         }
         if (failure)

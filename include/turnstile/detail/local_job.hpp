@@ -244,33 +244,51 @@ public:
             attempt_->state->set_progress(attempt_->token, fraction);
     }
 
-    void release() noexcept
+    // These three end the attempt and do not use the executor of the queue, whose context may be
+    // ending on another thread.
+
+    error_code finish_now()
     {
-        if (const auto ended = take())
-            ended->state->fail(ended->token, job_failure::abandoned);
+        const auto ended = take();
+        return ended ? ended->state->finish(ended->token) : make_error_code(errc::empty_guard);
     }
+
+    error_code fail_now(std::string error)
+    {
+        const auto ended = take();
+        return ended ? ended->state->fail(ended->token, job_failure::failed, std::move(error))
+                     : make_error_code(errc::empty_guard);
+    }
+
+    error_code release_now() noexcept
+    {
+        const auto ended = take();
+        return ended ? ended->state->fail(ended->token, job_failure::abandoned)
+                     : make_error_code(errc::empty_guard);
+    }
+
+    void release() noexcept { (void)release_now(); }
 
     template <class CompletionToken>
     static auto async_finish(local_job& grant, CompletionToken&& token)
     {
-        return grant.end([](State& state, std::uint64_t number) { return state.finish(number); },
-                         std::forward<CompletionToken>(token));
+        return start_immediate<>([&grant] { return std::tuple(grant.finish_now()); },
+                                 grant.fallback(), std::forward<CompletionToken>(token));
     }
 
     template <class CompletionToken>
     static auto async_fail(local_job& grant, std::string error, CompletionToken&& token)
     {
-        return grant.end([error = std::move(error)](State& state, std::uint64_t number) mutable
-                         { return state.fail(number, job_failure::failed, std::move(error)); },
-                         std::forward<CompletionToken>(token));
+        return start_immediate<>([&grant, error = std::move(error)]() mutable
+                                 { return std::tuple(grant.fail_now(std::move(error))); },
+                                 grant.fallback(), std::forward<CompletionToken>(token));
     }
 
     template <class CompletionToken>
     static auto async_release(local_job& grant, CompletionToken&& token)
     {
-        return grant.end([](State& state, std::uint64_t number)
-                         { return state.fail(number, job_failure::abandoned); },
-                         std::forward<CompletionToken>(token));
+        return start_immediate<>([&grant] { return std::tuple(grant.release_now()); },
+                                 grant.fallback(), std::forward<CompletionToken>(token));
     }
 
     template <class Job, class CompletionToken>
@@ -328,20 +346,6 @@ private:
         if (attempt_)
             return attempt_->state->fallback();
         return boost::asio::system_executor();
-    }
-
-    /// Ends the attempt by a function, when the operation is started.
-    template <class Function, class CompletionToken>
-    auto end(Function function, CompletionToken&& token)
-    {
-        return start_immediate<>(
-            [this, function = std::move(function)]() mutable
-            {
-                const auto ended = take();
-                return std::tuple(ended ? function(*ended->state, ended->token)
-                                        : make_error_code(errc::empty_guard));
-            },
-            fallback(), std::forward<CompletionToken>(token));
     }
 
     std::shared_ptr<attempt_type> attempt_;

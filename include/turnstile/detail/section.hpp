@@ -30,6 +30,7 @@
 #include <turnstile/detail/executor_initiation.hpp>
 #include <turnstile/detail/rerouted_handler.hpp>
 #include <turnstile/error.hpp>
+#include <turnstile/lock_guard.hpp>
 #include <type_traits>
 #include <utility>
 
@@ -175,6 +176,11 @@ inline constexpr bool is_local =
         { owned.release() } -> std::same_as<void>;
     };
 
+/// Whether a job is of a local queue: it can be lost, but ending it never waits.
+template <class Ownership>
+inline constexpr bool is_local_job =
+    requires(Ownership& owned) { guard_access::grant(owned).finish_now(); };
+
 /// Runs a body that returns an awaitable, unless there is an error already or the section was cancelled
 /// before this coroutine began, and always releases the ownership afterwards.
 template <class Ownership, class Body>
@@ -215,15 +221,18 @@ run_section(Ownership owned, Body body, error_code refused,
     co_await asio::this_coro::reset_cancellation_state(asio::disable_cancellation());
     if (owned)
     {
+        // What is local ends without an operation, which would use the fallback executor. The
+        // context of that may be ending on another thread.
         if constexpr (is_local<Ownership>)
-        {
-            // Without the fallback executor, whose context may be ending on another thread.
             owned = Ownership();
-        }
         else
         {
-            const auto [error] =
-                co_await async_release_owned(owned, asio::as_tuple(asio::deferred));
+            error_code error;
+            if constexpr (is_local_job<Ownership>)
+                error = guard_access::grant(owned).release_now();
+            else
+                std::tie(error) =
+                    co_await async_release_owned(owned, asio::as_tuple(asio::deferred));
             if (!refused)
                 report_end(error, failure);
         }
