@@ -360,7 +360,7 @@ BOOST_AUTO_TEST_CASE(unit_reaches_its_waiter_or_is_returned_although_its_semapho
     BOOST_TEST(answer.status == 200);
     BOOST_TEST(answer.body == R"({"name":"a","value":0})");
     BOOST_TEST(listed(control, "value") == 0);
-    BOOST_TEST(proxy.connections() == 6U);
+    BOOST_TEST(proxy.cuts() == 5U);
 
     for (const std::string end : {"}", ",\"lease\":600}"})
     {

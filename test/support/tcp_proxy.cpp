@@ -118,10 +118,11 @@ private:
 
     [[nodiscard]] bool is_cut_before(std::size_t size)
     {
-        if (proxy_.cuts_ == 0 || which_ != to_server ||
+        if (proxy_.cuts_left_ == 0 || which_ != to_server ||
             std::string_view(chunk_.data(), size).find(proxy_.cut_text_) == std::string_view::npos)
             return false;
-        --proxy_.cuts_;
+        --proxy_.cuts_left_;
+        ++proxy_.cuts_;
         return true;
     }
 
@@ -302,7 +303,7 @@ void tcp_proxy::cut_before(const std::string& text, int times)
         [&]
         {
             cut_text_ = text;
-            cuts_ = times;
+            cuts_left_ = times;
         });
 }
 

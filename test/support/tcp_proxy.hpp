@@ -93,6 +93,8 @@ public:
     [[nodiscard]] std::size_t bytes_to_server() const { return bytes_[0]; }
     [[nodiscard]] std::size_t bytes_to_client() const { return bytes_[1]; }
     [[nodiscard]] std::size_t swallowed() const { return swallowed_; }
+    /// How many connections cut_before() has closed.
+    [[nodiscard]] std::size_t cuts() const { return cuts_; }
 
 private:
     struct connection;
@@ -114,12 +116,13 @@ private:
     bool refuse_ = false;
     bool holds_new_ones_ = false;
     std::string cut_text_;
-    int cuts_ = 0;
+    int cuts_left_ = 0;
     std::list<std::weak_ptr<connection>> all_;
     std::atomic<std::size_t> connections_{0};
     std::atomic<std::size_t> refused_{0};
     std::atomic<std::size_t> bytes_[2]{};
     std::atomic<std::size_t> swallowed_{0};
+    std::atomic<std::size_t> cuts_{0};
     std::thread thread_;
 };
 
