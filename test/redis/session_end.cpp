@@ -184,9 +184,16 @@ BOOST_AUTO_TEST_CASE(the_loss_of_what_a_handler_has_destroyed_is_not_reported)
     BOOST_TEST(s.outcome(held, [&] { return s.mutex.async_lock(); }) == "done");
     async_mutex other(*s.own, "other");
     BOOST_TEST(s.outcome(unlocked, [&] { return other.async_lock(); }) == "done");
-    BOOST_TEST(s.outcome_of<turnstile::job_id>([&] { return s.jobs.async_push("job"); }) == "done");
     attempt<job_queue<std::string>::job_type> job;
-    BOOST_TEST(s.outcome(job, [&] { return s.jobs.async_next(); }) == "done");
+    attempt<job_queue<std::string>::job_type> reported_job;
+    attempt<job_queue<std::string>::job_type> finished_job;
+    attempt<job_queue<std::string>::job_type> former_job;
+    for (auto* each : {&job, &reported_job, &finished_job, &former_job})
+    {
+        BOOST_TEST(s.outcome_of<turnstile::job_id>([&] { return s.jobs.async_push("job"); }) ==
+                   "done");
+        BOOST_TEST(s.outcome(*each, [&] { return s.jobs.async_next(); }) == "done");
+    }
     monitor<reading_room> room(*s.own, "room");
     auto gone = room.make_condition(turnstile::test::reader_gone);
     turnstile::redis::contribution reader;
@@ -198,7 +205,8 @@ BOOST_AUTO_TEST_CASE(the_loss_of_what_a_handler_has_destroyed_is_not_reported)
     const auto count = [&](asio::cancellation_type) { ++signals; };
     held.value().lost().assign(count);
     unlocked.value().lost().assign(count);
-    job.value().lost().assign(count);
+    for (auto* each : {&job, &reported_job, &finished_job, &former_job})
+        each->value().lost().assign(count);
     reader.lost().assign(count);
     bool has_failed = false;
     s.mutex.async_lock(
@@ -209,6 +217,10 @@ BOOST_AUTO_TEST_CASE(the_loss_of_what_a_handler_has_destroyed_is_not_reported)
             held.value() = {};
             unlocked.value().async_unlock(asio::detached);
             job.value() = {};
+            reported_job.value().progress(1);
+            reported_job.value() = {};
+            finished_job.value().async_finish(asio::detached);
+            former_job.value().async_finish_and_next(asio::detached);
             reader = {};
         });
     s.end(true);

@@ -63,9 +63,7 @@ boost::asio::cancellation_slot lost_slot_of(contribution_handle& handle) noexcep
 
 void drop(const std::shared_ptr<contribution_handle>& handle) noexcept
 {
-    // No object is left that could report the loss. A function that is posted after the loss would own the signal, which
-    // may be on its way.
-    if (handle->end())
+    if (handle->give_up())
         handle->lock->core->post([handle](session_engine& engine) { engine.drop(*handle); });
 }
 

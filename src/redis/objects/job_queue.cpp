@@ -106,8 +106,7 @@ void job_hold::progress(double fraction) noexcept
 
 void job_hold::release() noexcept
 {
-    // A function that is posted after the loss would own the signal, which may be on its way.
-    if (const auto held = take(); held && held->end())
+    if (const auto held = take(); held && held->give_up())
         held->queue->core->post([held](session_engine& engine)
                                 { engine.jobs().end(held, attempt_end::abandoned, {}, nullptr); });
 }
@@ -155,7 +154,7 @@ void start_finish_and_next(job_hold& hold, hold_handler handler)
             [&](const std::shared_ptr<held_job>& held)
             {
                 start(std::make_shared<waiting_worker>(held->queue, held, std::move(handler)));
-                held->end();
+                held->give_up();
             });
 }
 
@@ -169,7 +168,7 @@ void start_end(job_hold& hold, attempt_end how, std::string error, answer_handle
         const bool posted = held->queue->core->post(
             *done, [held, how, error = std::move(error), done](session_engine& engine)
             { engine.jobs().end(held, how, error, done); });
-        held->end();
+        held->give_up();
         if (!posted)
             done->complete(errc::session_closed, {});
     };

@@ -42,6 +42,13 @@ public:
     /// The slot belongs to the executor of the critical section that made the contribution.
     [[nodiscard]] boost::asio::cancellation_slot lost_slot() noexcept { return loss_.slot(); }
 
+    /// Ends the lease for its holder, who hears of no loss any more. Returns whether it had not ended before.
+    bool give_up() noexcept
+    {
+        loss_.withdraw();
+        return end();
+    }
+
     /// Reports the loss through the slot, on that executor.
     void report_loss() { loss_.emit(weak_from_this()); }
 

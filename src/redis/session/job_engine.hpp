@@ -82,6 +82,13 @@ public:
 
     [[nodiscard]] boost::asio::cancellation_slot lost_slot() noexcept { return loss_.slot(); }
 
+    /// Ends the lease for its holder, who hears of no loss any more. Returns whether it had not ended before.
+    bool give_up() noexcept
+    {
+        loss_.withdraw();
+        return end();
+    }
+
     /// Triggers the slot, on the executor of the worker.
     void report_loss() { loss_.emit(weak_from_this()); }
 
