@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <utility>
+#include <vector>
 
 #include "redis/protocol/names.hpp"
 
@@ -112,16 +114,23 @@ void job_client::send_renewal(job_queue_id id)
     if (!is_connected_ || queue.renewing)
         return;
     queue.renew_at = queue.attempts.empty() ? never : now_ + renewal_delay(queue);
-    // If there are too many for one command, it renews those that expire first.
-    std::vector<job_attempt_id> all(queue.attempts.begin(), queue.attempts.end());
-    if (all.size() > max_batch)
+    std::vector<std::pair<local_time, job_attempt_id>> leases;
+    leases.reserve(queue.attempts.size());
+    for (const job_attempt_id each : queue.attempts)
+        leases.emplace_back(attempts_.at(each).expires, each);
+    // If there are too many for one command, it renews those that expire first. A worker may have a hundred thousand
+    // jobs, so they are not sorted.
+    if (leases.size() > max_batch)
     {
-        const auto expiry_of = [&](job_attempt_id each) { return attempts_.at(each).expires; };
-        std::ranges::sort(all, {}, expiry_of);
-        queue.renew_at = std::min(queue.renew_at, renewal_time(queue, expiry_of(all[max_batch])));
-        all.resize(max_batch);
+        const auto next = leases.begin() + max_batch;
+        std::ranges::nth_element(leases, next);
+        queue.renew_at = std::min(queue.renew_at, renewal_time(queue, next->first));
+        leases.erase(next, leases.end());
     }
-    send_renewal(id, all);
+    std::vector<job_attempt_id> renewed;
+    for (const auto& lease : leases)
+        renewed.push_back(lease.second);
+    send_renewal(id, renewed);
 }
 
 /// Reports progress to the server, which renews these attempts.
