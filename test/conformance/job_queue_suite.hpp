@@ -403,8 +403,12 @@ TURNSTILE_JOB_TEST(a_start_for_a_cancelled_worker_does_not_count_for_the_limit)
             co_await t.spawn_and_settle(t.wait('a'), signal.slot());
             co_await t.spawn_and_settle(t.wait('b'));
             // The queue grants the job before it learns of the cancellation.
-            t.queue.async_push("x", boost::asio::detached);
-            signal.emit(boost::asio::cancellation_type::terminal);
+            t.provider.at_once(
+                [&]
+                {
+                    t.queue.async_push("x", boost::asio::detached);
+                    signal.emit(boost::asio::cancellation_type::terminal);
+                });
             co_await t.provider.settle();
             BOOST_TEST(t.completed == "Ab");
             // Otherwise a failing test would last for an hour.

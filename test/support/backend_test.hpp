@@ -116,6 +116,13 @@ public:
             co_await boost::asio::post(context_, boost::asio::deferred);
     }
 
+    /// Runs a function that starts several things, before the backend does any of them.
+    template <class F>
+    void at_once(F f)
+    {
+        f();
+    }
+
 private:
     boost::asio::io_context context_;
     executor_type executor_{context_.get_executor()};

@@ -49,6 +49,15 @@ public:
         }
     }
 
+    /// Runs a function that starts several things. The server answers to none of them before the function has returned.
+    template <class F>
+    void at_once(F f)
+    {
+        server_.pause();
+        f();
+        server_.resume();
+    }
+
 private:
     redis_server server_;
     boost::asio::io_context context_;
