@@ -198,13 +198,13 @@ private:
         roles_[child] = {name, place};
     }
 
-    /// Whether the time for the next kill has come. Some jobs must have been finished since the last one: on a slow
-    /// machine, a generator or dispatcher may live too short to do anything.
+    /// Whether the time for the next kill has come. A twentieth of the jobs must have been finished since the last one:
+    /// on a slow machine, each generator or dispatcher may need a second to start.
     [[nodiscard]] bool may_kill() const
     {
         return where_.what.kill_every != 0 &&
                steady_clock::now() - last_kill_ >= milliseconds(where_.what.kill_every) &&
-               where_.book.finished() - finished_at_kill_ >= where_.what.jobs / 100;
+               where_.book.finished() - finished_at_kill_ >= where_.what.jobs / 20;
     }
 
     /// Kills one of the processes that may be killed, if there is one.

@@ -344,12 +344,13 @@ totals read_book(const plan& plan)
 
 /// The longest acceptable wait. The participants of each killed process stay inside for a lease, and a participant
 /// that was entering keeps the lock for a claim lease. All others may enter first, for some ticks each. The rest
-/// allows for a busy machine.
+/// allows for a busy machine, which needs longer for each turn.
 milliseconds longest_allowed(const plan& plan, int killed)
 {
     constexpr int ticks_of_a_turn = 6;
     return (killed + 1) * (plan.settings.lease + plan.settings.effective_claim_lease()) +
-           plan.people() * ticks_of_a_turn * milliseconds(plan.options.time_unit) +
+           plan.people() *
+               (ticks_of_a_turn * milliseconds(plan.options.time_unit) + milliseconds(250)) +
            std::chrono::seconds(20);
 }
 

@@ -32,7 +32,7 @@ for _ in 1 2; do
   # Until then, the scheduler may not have connected. All jobs together need several thousand commands, and a new server
   # counts from 0.
   until (($(redis-cli -s "${redis_url#unix://}" info stats |
-    sed -n 's/^total_commands_processed:\([0-9]*\).*/\1/p') > 1000)); do
+    sed -n 's/^total_commands_processed:\([0-9]*\).*/\1/p') > 1000)) || ! kill -0 "$scheduler" 2> /dev/null; do
     sleep 0.02
   done
   restart_redis
