@@ -84,8 +84,7 @@ asio::awaitable<void> share_late(shared_mutex_ptr mutex, int& grants)
     co_await timer.async_wait(asio::deferred);
 }
 
-/// Creates the library's service of the context before that of strands, so that strands are shut
-/// down first.
+/// Creates the library's service of the context.
 void wait_once(asio::io_context& context)
 {
     async_mutex mutex(context);

@@ -20,6 +20,7 @@
 #include <boost/asio/error.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
 #include <boost/asio/strand.hpp>
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/thread_pool.hpp>
@@ -511,6 +512,39 @@ BOOST_AUTO_TEST_CASE(a_context_is_destroyed_while_another_thread_releases_the_lo
         BOOST_REQUIRE(!mutex.is_locked());
     }
     BOOST_TEST(granted == 0);
+}
+
+// The destructors of the coroutines use timers, which must not shut down at the same time. The context gets its first
+// strand after it has had a waiter and a timer.
+BOOST_AUTO_TEST_CASE(a_context_ends_its_strands_after_the_waits_of_their_coroutines)
+{
+    asio::io_context own;
+    async_mutex mutex(own);
+    const auto wait = [&mutex]() -> asio::awaitable<void>
+    {
+        asio::steady_timer timer(co_await asio::this_coro::executor, 1h);
+        timer.async_wait(asio::detached);
+        const auto guard = co_await mutex.async_lock();
+    };
+    for (int i = 0; i < rounds; ++i)
+    {
+        auto context = std::make_unique<asio::io_context>();
+        optional_guard holder = mutex.try_lock();
+        BOOST_REQUIRE(holder.has_value());
+        mutex.async_lock(
+            asio::bind_executor(*context, [](const error_code&, const guard_type&) {}));
+        asio::steady_timer(*context, 1h).async_wait(asio::detached);
+        holder.reset();
+        context->poll();
+        holder = mutex.try_lock();
+        BOOST_REQUIRE(holder.has_value());
+        context->restart();
+        for (int k = 0; k < 50; ++k)
+            asio::co_spawn(asio::make_strand(*context), wait, asio::detached);
+        context->poll();
+        race([&] { context.reset(); }, [&] { holder.reset(); });
+        BOOST_REQUIRE(!mutex.is_locked());
+    }
 }
 
 BOOST_AUTO_TEST_CASE(two_contexts_are_destroyed_at_the_same_time)

@@ -6,6 +6,7 @@
 #define TURNSTILE_DETAIL_CONTEXT_REGISTRY_HPP
 
 #include <boost/asio/execution_context.hpp>
+#include <boost/asio/strand.hpp>
 #include <boost/config.hpp>
 #include <mutex>
 #include <turnstile/detail/wait_queue_base.hpp>
@@ -81,9 +82,13 @@ public:
     using key_type = context_registry;
     inline static boost::asio::execution_context::id id;
 
+    /// Creates the service of strands first, so that it is older: the waiters are evicted before strands shut down.
+    /// Otherwise, a strand would destroy a handler on the thread that grants the lock, with timers and sockets of the
+    /// context, while the context shuts down on another thread.
     explicit context_registry(boost::asio::execution_context& context)
         : service(context)
     {
+        boost::asio::use_service<boost::asio::detail::strand_executor_service>(context);
     }
 
     context_registry(const context_registry&) = delete;

@@ -7,6 +7,7 @@
 
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/execution_context.hpp>
+#include <boost/asio/strand.hpp>
 #include <boost/intrusive/list.hpp>
 #include <memory>
 #include <mutex>
@@ -48,9 +49,12 @@ public:
     // Asio uses this member as the key of the service.
     inline static boost::asio::execution_context::id id;
 
+    /// Creates the service of strands first, so that executors are revoked before strands shut down. Otherwise, a strand
+    /// would destroy a handler on the session's thread while the context shuts down on another one.
     explicit context_life(boost::asio::execution_context& context)
         : service(context)
     {
+        boost::asio::use_service<boost::asio::detail::strand_executor_service>(context);
     }
     ~context_life() override;
 
