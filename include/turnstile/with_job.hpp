@@ -5,6 +5,7 @@
 #ifndef TURNSTILE_WITH_JOB_HPP
 #define TURNSTILE_WITH_JOB_HPP
 
+#include <algorithm>
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/async_result.hpp>
 #include <boost/asio/awaitable.hpp>
@@ -56,6 +57,7 @@ public:
         {
             failure = std::current_exception();
             text = thrown.what();
+            text.resize(std::min(text.size(), Job::max_error));
         }
         catch (...)
         {

@@ -379,11 +379,15 @@ TURNSTILE_JOB_TEST(a_long_text_of_a_failure_is_cut)
         [&]() -> typename decltype(t)::task
         {
             const std::string longest(job_type::max_error, 'x');
-            co_await t.push_all("a", turnstile::push_options().attempts(1));
+            co_await t.push_all("ab", turnstile::push_options().attempts(1));
             auto job = co_await t.queue.async_next();
             co_await job.async_fail(longest + 'y');
-            const auto letter = co_await t.only(turnstile::job_state::dead);
-            BOOST_TEST((letter.error == longest));
+            const auto body = [&](const job_type&) { throw std::runtime_error(longest + 'y'); };
+            BOOST_CHECK_THROW(co_await turnstile::with_job(t.queue, body), std::runtime_error);
+            const auto letters = co_await t.queue.async_list(turnstile::job_state::dead, 0, 10);
+            BOOST_TEST_REQUIRE(letters.size() == 2U);
+            for (const auto& letter : letters)
+                BOOST_TEST((letter.error == longest));
         });
 }
 
