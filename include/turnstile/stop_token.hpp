@@ -239,7 +239,8 @@ private:
  * @param stop  the stop token; has no effect if it cannot be stopped.
  * @param token the completion token of the operation.
  * @par Thread safety
- * The stop may be requested on any thread.
+ * The stop may be requested on any thread, but not while another one destroys the context of the
+ * handler's executor.
  * @par Complexity
  * One allocation, with `use_future` that of a strand, too; one posted function if the stop is requested.
  */
