@@ -4,9 +4,15 @@
 
 // The end of a session: the loss of its locks, and operations that start afterwards.
 
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/bind_executor.hpp>
 #include <boost/asio/cancellation_type.hpp>
+#include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
 #include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/strand.hpp>
+#include <boost/asio/this_coro.hpp>
 #include <boost/test/data/test_case.hpp>
 #include <boost/test/unit_test.hpp>
 #include <chrono>
@@ -15,6 +21,7 @@
 #include <string>
 #include <support/attempt.hpp>
 #include <support/lock_client.hpp>
+#include <support/race.hpp>
 #include <support/reading_room.hpp>
 #include <support/redis_server.hpp>
 #include <support/run_until.hpp>
@@ -36,6 +43,7 @@ namespace {
 
 namespace asio = boost::asio;
 namespace data = boost::unit_test::data;
+using namespace std::chrono_literals;
 using turnstile::redis::async_mutex;
 using turnstile::redis::async_semaphore;
 using turnstile::redis::condition;
@@ -52,6 +60,7 @@ using turnstile::redis::session_thread;
 using turnstile::test::attempt;
 using turnstile::test::drain;
 using turnstile::test::path;
+using turnstile::test::race;
 using turnstile::test::reading_room;
 using turnstile::test::redis_server;
 using turnstile::test::run_until;
@@ -226,6 +235,35 @@ BOOST_AUTO_TEST_CASE(the_loss_of_what_a_handler_has_destroyed_is_not_reported)
     s.end(true);
     BOOST_TEST(has_failed);
     BOOST_TEST(signals == 0);
+}
+
+// The destructors of the coroutines use timers, which must not shut down at the same time. The context gets its first
+// strand after it has had an operation and a timer.
+BOOST_AUTO_TEST_CASE(a_session_and_a_context_with_strands_may_end_at_once)
+{
+    const redis_server server;
+    asio::io_context home;
+    for (int i = 0; i < 50; ++i)
+    {
+        auto own = std::make_unique<session>(home, undisturbed(server.url()), session_thread::own);
+        async_mutex mutex(*own, "a");
+        const auto wait = [&mutex]() -> asio::awaitable<void>
+        {
+            asio::steady_timer timer(co_await asio::this_coro::executor, 1h);
+            timer.async_wait(asio::detached);
+            const auto guard = co_await mutex.async_lock();
+        };
+        auto context = std::make_unique<asio::io_context>();
+        mutex.async_lock(asio::bind_executor(
+            *context, [](const turnstile::error_code&, const async_mutex::guard_type&) {}));
+        asio::steady_timer(*context, 1h).async_wait(asio::detached);
+        context->poll();
+        context->restart();
+        for (int k = 0; k < 50; ++k)
+            asio::co_spawn(asio::make_strand(*context), wait, asio::detached);
+        context->poll();
+        race([&] { context.reset(); }, [&] { own.reset(); });
+    }
 }
 
 }  // namespace
