@@ -10,7 +10,6 @@
 #include <boost/asio/any_completion_handler.hpp>
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/awaitable.hpp>
-#include <boost/asio/bind_allocator.hpp>
 #include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/asio/bind_executor.hpp>
 #include <boost/asio/cancellation_signal.hpp>
@@ -18,6 +17,8 @@
 #include <boost/asio/deferred.hpp>
 #include <boost/asio/detached.hpp>
 #include <boost/asio/error.hpp>
+#include <boost/asio/execution/blocking.hpp>
+#include <boost/asio/execution/context.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
@@ -39,6 +40,7 @@
 #include <support/running_context.hpp>
 #include <thread>
 #include <turnstile/async_mutex.hpp>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -610,76 +612,72 @@ BOOST_AUTO_TEST_CASE(the_context_of_a_former_waiter_and_the_mutex_are_destroyed_
 
 namespace {
 
-/// An allocator that calls a function before the next allocation.
-template <class T>
-class announcing_allocator
+/// An executor of a context that calls a function, and destroys what it should execute. An executor may do that when
+/// its context has shut down.
+class dropping_executor
 {
 public:
-    using value_type = T;
-
-    explicit announcing_allocator(std::function<void()>& announce) noexcept
-        : announce_(&announce)
+    dropping_executor(asio::io_context& context, std::function<void()> before)
+        : context_(&context)
+        , before_(std::make_shared<std::function<void()>>(std::move(before)))
     {
     }
 
-    template <class U>
-    announcing_allocator(const announcing_allocator<U>& other) noexcept
-        : announce_(other.announce_)
+    [[nodiscard]] asio::io_context& query(asio::execution::context_t) const noexcept
     {
+        return *context_;
     }
 
-    [[nodiscard]] T* allocate(std::size_t n)
+    [[nodiscard]] static constexpr asio::execution::blocking_t query(
+        asio::execution::blocking_t) noexcept
     {
-        if (const auto announce = std::exchange(*announce_, nullptr))
-            announce();
-        return std::allocator<T>().allocate(n);
+        return asio::execution::blocking.never;
     }
 
-    void deallocate(T* p, std::size_t n) noexcept { std::allocator<T>().deallocate(p, n); }
+    [[nodiscard]] dropping_executor require(asio::execution::blocking_t::never_t) const noexcept
+    {
+        return *this;
+    }
 
-    friend bool operator==(const announcing_allocator&, const announcing_allocator&) = default;
+    template <class F>
+    void execute(F&& f) const
+    {
+        (*before_)();
+        const std::decay_t<F> dropped(std::forward<F>(f));
+    }
+
+    bool operator==(const dropping_executor&) const noexcept = default;
 
 private:
-    template <class>
-    friend class announcing_allocator;
-
-    std::function<void()>* announce_;
+    asio::io_context* context_;
+    std::shared_ptr<std::function<void()>> before_;
 };
 
 }  // namespace
 
-// The strand shuts down before the waiters are evicted, so it destroys a handler that is posted to it.
 BOOST_AUTO_TEST_CASE(
     a_grant_to_a_context_that_is_destroyed_may_destroy_an_object_of_another_context)
 {
     asio::io_context own;
     async_mutex mutex(own);
     auto context = std::make_unique<asio::io_context>();
-    optional_guard holder = mutex.try_lock();
-    // Makes the library's service of the context older than that of the strand.
-    mutex.async_lock(asio::bind_executor(*context, [](const error_code&, const guard_type&) {}));
-    holder.reset();
-    context->run();
     const auto life = std::make_shared<int>();
-    std::function<void()> announce;
-    holder = mutex.try_lock();
-    {
-        auto owned = std::make_unique<async_mutex>(asio::make_strand(own));
-        mutex.async_lock(asio::bind_executor(
-            asio::make_strand(*context),
-            asio::bind_allocator(
-                announcing_allocator<void>(announce),
-                [owned = std::move(owned), life](const error_code&, const guard_type&) {})));
-    }
-    mutex.async_lock(asio::bind_executor(*context, [](const error_code&, const guard_type&) {}));
+    optional_guard holder = mutex.try_lock();
     std::thread ender;
     // The first waiter is granted, but not posted yet.
-    announce = [&]
+    const auto end = [&]
     {
         ender = std::thread([&] { context.reset(); });
         while (!mutex.snapshot().waiters.empty())
             std::this_thread::yield();
     };
+    {
+        auto owned = std::make_unique<async_mutex>(asio::make_strand(own));
+        mutex.async_lock(asio::bind_executor(
+            dropping_executor(*context, end),
+            [owned = std::move(owned), life](const error_code&, const guard_type&) {}));
+    }
+    mutex.async_lock(asio::bind_executor(*context, [](const error_code&, const guard_type&) {}));
     holder.reset();
     BOOST_TEST(life.use_count() == 1);
     ender.join();
