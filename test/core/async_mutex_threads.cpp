@@ -664,12 +664,22 @@ BOOST_AUTO_TEST_CASE(
     const auto life = std::make_shared<int>();
     optional_guard holder = mutex.try_lock();
     std::thread ender;
+    std::atomic<bool> has_ended{false};
     // The first waiter is granted, but not posted yet.
     const auto end = [&]
     {
-        ender = std::thread([&] { context.reset(); });
+        ender = std::thread(
+            [&]
+            {
+                context.reset();
+                has_ended = true;
+            });
         while (!mutex.snapshot().waiters.empty())
             std::this_thread::yield();
+        const auto limit = std::chrono::steady_clock::now() + 50ms;
+        while (!has_ended && std::chrono::steady_clock::now() < limit)
+            std::this_thread::yield();
+        BOOST_TEST(!has_ended);
     };
     {
         auto owned = std::make_unique<async_mutex>(asio::make_strand(own));
