@@ -267,7 +267,7 @@ public:
                      : make_error_code(errc::empty_guard);
     }
 
-    void release() noexcept { (void)release_now(); }
+    void release() noexcept { std::ignore = release_now(); }
 
     template <class CompletionToken>
     static auto async_finish(local_job& grant, CompletionToken&& token)

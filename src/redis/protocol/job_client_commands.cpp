@@ -128,6 +128,7 @@ void job_client::send_renewal(job_queue_id id)
         leases.erase(next, leases.end());
     }
     std::vector<job_attempt_id> renewed;
+    renewed.reserve(leases.size());
     for (const auto& lease : leases)
         renewed.push_back(lease.second);
     send_renewal(id, renewed);
