@@ -36,6 +36,7 @@
 #include <memory>
 #include <optional>
 #include <support/manual_clock.hpp>
+#include <support/minimal_executor.hpp>
 #include <support/owning_executor.hpp>
 #include <turnstile/async_lock_all.hpp>
 #include <turnstile/async_mutex.hpp>
@@ -364,38 +365,18 @@ public:
 
 /// An executor of such a context; the tests never run its functions.
 class plain_context::executor_type
+    : public turnstile::test::minimal_executor<executor_type, plain_context>
 {
 public:
     explicit executor_type(plain_context& context) noexcept
-        : context_(&context)
+        : minimal_executor(context)
     {
-    }
-
-    [[nodiscard]] plain_context& query(asio::execution::context_t) const noexcept
-    {
-        return *context_;
-    }
-
-    [[nodiscard]] static constexpr asio::execution::blocking_t query(
-        asio::execution::blocking_t) noexcept
-    {
-        return asio::execution::blocking.never;
-    }
-
-    [[nodiscard]] executor_type require(asio::execution::blocking_t::never_t) const noexcept
-    {
-        return *this;
     }
 
     template <class F>
     void execute(F) const
     {
     }
-
-    bool operator==(const executor_type&) const noexcept = default;
-
-private:
-    plain_context* context_;
 };
 
 /// A service that owns an object until its shutdown.

@@ -17,8 +17,6 @@
 #include <boost/asio/deferred.hpp>
 #include <boost/asio/detached.hpp>
 #include <boost/asio/error.hpp>
-#include <boost/asio/execution/blocking.hpp>
-#include <boost/asio/execution/context.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
@@ -35,6 +33,7 @@
 #include <latch>
 #include <memory>
 #include <optional>
+#include <support/minimal_executor.hpp>
 #include <support/race.hpp>
 #include <support/random_runs.hpp>
 #include <support/running_context.hpp>
@@ -614,29 +613,13 @@ namespace {
 
 /// An executor of a context that calls a function, and destroys what it should execute. An executor may do that when
 /// its context has shut down.
-class dropping_executor
+class dropping_executor : public turnstile::test::minimal_executor<dropping_executor>
 {
 public:
     dropping_executor(asio::io_context& context, std::function<void()> before)
-        : context_(&context)
+        : minimal_executor(context)
         , before_(std::make_shared<std::function<void()>>(std::move(before)))
     {
-    }
-
-    [[nodiscard]] asio::io_context& query(asio::execution::context_t) const noexcept
-    {
-        return *context_;
-    }
-
-    [[nodiscard]] static constexpr asio::execution::blocking_t query(
-        asio::execution::blocking_t) noexcept
-    {
-        return asio::execution::blocking.never;
-    }
-
-    [[nodiscard]] dropping_executor require(asio::execution::blocking_t::never_t) const noexcept
-    {
-        return *this;
     }
 
     template <class F>
@@ -646,10 +629,7 @@ public:
         const std::decay_t<F> dropped(std::forward<F>(f));
     }
 
-    bool operator==(const dropping_executor&) const noexcept = default;
-
 private:
-    asio::io_context* context_;
     std::shared_ptr<std::function<void()>> before_;
 };
 

@@ -53,6 +53,7 @@
 #include <string>
 #include <support/attempt.hpp>
 #include <support/expect.hpp>
+#include <support/minimal_executor.hpp>
 #include <support/mutex_scene.hpp>
 #include <tuple>
 #include <turnstile/async_lock_all.hpp>
@@ -670,38 +671,21 @@ struct workshop
     asio::io_context& context;
 };
 
-class workshop_executor
+class workshop_executor : public turnstile::test::minimal_executor<workshop_executor, workshop>
 {
 public:
     explicit workshop_executor(workshop& where) noexcept
-        : workshop_(&where)
+        : minimal_executor(where)
     {
-    }
-
-    [[nodiscard]] workshop& query(asio::execution::context_t) const noexcept { return *workshop_; }
-
-    [[nodiscard]] static constexpr asio::execution::blocking_t query(
-        asio::execution::blocking_t) noexcept
-    {
-        return asio::execution::blocking.never;
-    }
-
-    [[nodiscard]] workshop_executor require(asio::execution::blocking_t::never_t) const noexcept
-    {
-        return *this;
     }
 
     template <class F>
     void execute(F f) const
     {
-        asio::require(workshop_->context.get_executor(), asio::execution::blocking.never)
+        asio::require(query(asio::execution::context).context.get_executor(),
+                      asio::execution::blocking.never)
             .execute(std::move(f));
     }
-
-    friend bool operator==(const workshop_executor&, const workshop_executor&) noexcept = default;
-
-private:
-    workshop* workshop_;
 };
 
 }  // namespace

@@ -5,6 +5,7 @@
 // Tests that the end of a section does not use the fallback executor of its object. Another thread may destroy the
 // object meanwhile, and then the context of that executor.
 
+#include <boost/asio/awaitable.hpp>
 #include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/asio/bind_executor.hpp>
 #include <boost/asio/cancellation_signal.hpp>
@@ -18,6 +19,7 @@
 #include <exception>
 #include <stdexcept>
 #include <string>
+#include <support/minimal_executor.hpp>
 #include <turnstile/async_mutex.hpp>
 #include <turnstile/async_semaphore.hpp>
 #include <turnstile/job_queue.hpp>
@@ -33,16 +35,16 @@ namespace asio = boost::asio;
 using turnstile::synchronized;
 
 /// The executor of an io_context. Counts its copies.
-class counted_executor
+class counted_executor : public turnstile::test::minimal_executor<counted_executor>
 {
 public:
     explicit counted_executor(asio::io_context& context) noexcept
-        : context_(&context)
+        : minimal_executor(context)
     {
     }
 
     counted_executor(const counted_executor& other) noexcept
-        : context_(other.context_)
+        : minimal_executor(other)
     {
         ++copies;
     }
@@ -51,35 +53,15 @@ public:
     counted_executor& operator=(const counted_executor&) = delete;
     ~counted_executor() = default;
 
-    [[nodiscard]] asio::io_context& query(asio::execution::context_t) const noexcept
-    {
-        return *context_;
-    }
-
-    [[nodiscard]] static constexpr asio::execution::blocking_t query(
-        asio::execution::blocking_t) noexcept
-    {
-        return asio::execution::blocking.never;
-    }
-
-    [[nodiscard]] counted_executor require(asio::execution::blocking_t::never_t) const noexcept
-    {
-        return *this;
-    }
-
     template <class F>
     void execute(F f) const
     {
-        asio::require(context_->get_executor(), asio::execution::blocking.never)
+        asio::require(query(asio::execution::context).get_executor(),
+                      asio::execution::blocking.never)
             .execute(std::move(f));
     }
 
-    bool operator==(const counted_executor&) const noexcept = default;
-
     inline static int copies = 0;
-
-private:
-    asio::io_context* context_;
 };
 
 /// Starts a section on a context of its own. Its body calls the function that it receives when it is about to end.
