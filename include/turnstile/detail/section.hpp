@@ -221,8 +221,8 @@ run_section(Ownership owned, Body body, error_code refused,
     co_await asio::this_coro::reset_cancellation_state(asio::disable_cancellation());
     if (owned)
     {
-        // What is local ends without an operation, which would use the fallback executor. The
-        // context of that may be ending on another thread.
+        // A local guard, permit or job ends without an operation. That would use the fallback
+        // executor, whose context may be ending on another thread.
         if constexpr (is_local<Ownership>)
             owned = Ownership();
         else

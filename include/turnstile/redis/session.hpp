@@ -187,8 +187,8 @@ public:
     /**
      * @brief Releases all held locks, and closes the connection.
      *
-     * From then on, new and waiting operations fail with `errc::session_closed`, guards are invalid, and `lost()` is
-     * triggered for them. Guards become invalid when the session's own thread has received the call.
+     * New and waiting operations fail with `errc::session_closed`. When the session has received the call on its own
+     * thread or context, guards become invalid, and `lost()` is triggered for them.
      *
      * @par Completion Signature
      * @code void(error_code) @endcode

@@ -16,17 +16,15 @@ namespace turnstile::redis::detail {
 
 /// The state of a contribution object. Any thread may use it, except for the members that belong to the
 /// session's strand.
-class contribution_handle final : public held_lease,
-                                  public std::enable_shared_from_this<contribution_handle>
+class contribution_handle final : public held_lease
 {
 public:
     contribution_handle(std::shared_ptr<lock_handle> which, contribution_terms what,
                         std::shared_ptr<revocable_executor> where)
         // A time in the past until the server has confirmed the contribution.
-        : held_lease(local_time())
+        : held_lease(local_time(), std::make_shared<loss_signal>(std::move(where)))
         , lock(std::move(which))
         , terms(std::move(what))
-        , loss_(std::move(where))
     {
     }
 
@@ -39,21 +37,8 @@ public:
     /// Whether the contribution object has been destroyed. Belongs to the session's strand.
     bool is_dropped = false;
 
-    /// The slot belongs to the executor of the critical section that made the contribution.
-    [[nodiscard]] boost::asio::cancellation_slot lost_slot() noexcept { return loss_.slot(); }
-
-    /// Ends the lease for its holder, who hears of no loss any more. Returns whether it had not ended before.
-    bool give_up() noexcept
-    {
-        loss_.withdraw();
-        return end();
-    }
-
-    /// Reports the loss through the slot, on that executor.
-    void report_loss() { loss_.emit(weak_from_this()); }
-
-private:
-    loss_signal loss_;
+    /// Triggers the slot, on the executor of the critical section that made the contribution.
+    void report_loss() { loss->emit(loss); }
 };
 
 }  // namespace turnstile::redis::detail

@@ -71,10 +71,16 @@ private:
 class held_lease
 {
 public:
-    explicit held_lease(local_time expires) noexcept
-        : expires_(expires.count())
+    held_lease(local_time expires, std::shared_ptr<loss_signal> signal) noexcept
+        : loss(std::move(signal))
+        , expires_(expires.count())
     {
     }
+
+    /// Shared, since a wait on a condition keeps the signal of the lock: its handler need not be assigned again.
+    const std::shared_ptr<loss_signal> loss;
+
+    [[nodiscard]] boost::asio::cancellation_slot lost_slot() const noexcept { return loss->slot(); }
 
     [[nodiscard]] bool valid() const noexcept { return !has_ended() && boot_time() < expires(); }
 
@@ -95,6 +101,13 @@ public:
 
     /// Marks the lease as ended. Returns whether it had not ended before.
     bool end() noexcept { return !has_ended_.exchange(true, std::memory_order_acq_rel); }
+
+    /// Ends the lease for its holder, who hears of no loss any more. Returns whether it had not ended before.
+    bool give_up() noexcept
+    {
+        loss->withdraw();
+        return end();
+    }
 
 private:
     std::atomic<std::int64_t> expires_;

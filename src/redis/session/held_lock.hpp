@@ -116,11 +116,10 @@ public:
 
     held_lock(std::shared_ptr<lock_handle> which, granted&& what, std::int64_t units,
               std::shared_ptr<loss_signal> signal, std::shared_ptr<held_lock> below = nullptr)
-        : held_lease(what.expires)
+        : held_lease(what.expires, std::move(signal))
         , lock(std::move(which))
         , attempt(what.attempt)
         , fence(static_cast<std::uint64_t>(what.fence))
-        , loss(std::move(signal))
         , base(std::move(below))
         , received_at(what.received_at)
         , unnotified(what.unnotified)
@@ -132,8 +131,6 @@ public:
     const std::shared_ptr<lock_handle> lock;
     const attempt_id attempt;
     const std::uint64_t fence;
-    /// A wait on a condition keeps it, so that a handler need not be assigned again.
-    const std::shared_ptr<loss_signal> loss;
     /// The hold before an upgrade; null if there was none.
     const std::shared_ptr<held_lock> base;
     /// When the message that granted the lock arrived; 0 if there was none.
@@ -162,15 +159,6 @@ public:
             return {};
         const lease_clock::time_point end(expires());
         return base ? std::min(end, base->expires_at()) : end;
-    }
-
-    [[nodiscard]] boost::asio::cancellation_slot lost_slot() const noexcept { return loss->slot(); }
-
-    /// Ends the lease for its holder, who hears of no loss any more. Returns whether it had not ended before.
-    bool give_up() noexcept
-    {
-        loss->withdraw();
-        return end();
     }
 
     /// Whether the loss has been reported. Belongs to the session's strand.

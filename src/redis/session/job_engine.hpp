@@ -57,19 +57,18 @@ public:
 };
 
 /// An attempt that is or was held. Accessible from any thread.
-class held_job final : public held_lease, public std::enable_shared_from_this<held_job>
+class held_job final : public held_lease
 {
 public:
     held_job(std::shared_ptr<job_queue_handle> which, const job_granted& what,
              std::shared_ptr<const void> content, std::shared_ptr<revocable_executor> where)
-        : held_lease(what.expires)
+        : held_lease(what.expires, std::make_shared<loss_signal>(std::move(where)))
         , queue(std::move(which))
         , attempt(what.attempt)
         , id(what.id)
         , token(what.token)
         , count(what.count)
         , payload(std::move(content))
-        , loss_(std::move(where))
     {
     }
 
@@ -80,20 +79,8 @@ public:
     const std::int64_t count;
     const std::shared_ptr<const void> payload;
 
-    [[nodiscard]] boost::asio::cancellation_slot lost_slot() noexcept { return loss_.slot(); }
-
-    /// Ends the lease for its holder, who hears of no loss any more. Returns whether it had not ended before.
-    bool give_up() noexcept
-    {
-        loss_.withdraw();
-        return end();
-    }
-
     /// Triggers the slot, on the executor of the worker.
-    void report_loss() { loss_.emit(weak_from_this()); }
-
-private:
-    loss_signal loss_;
+    void report_loss() { loss->emit(loss); }
 };
 
 /// A worker that waits for a job.
