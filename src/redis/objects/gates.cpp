@@ -2,11 +2,13 @@
 // Distributed under the Boost Software License, Version 1.0.
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 
-#include "redis/objects/gate_support.hpp"
-
 #include <boost/throw_exception.hpp>
+#include <chrono>
 #include <memory>
+#include <string>
+#include <turnstile/redis/barrier.hpp>
 #include <turnstile/redis/error.hpp>
+#include <turnstile/redis/event.hpp>
 #include <turnstile/redis/latch.hpp>
 #include <utility>
 
@@ -14,8 +16,16 @@
 #include "redis/session/gate_engine.hpp"
 #include "redis/session/session_core.hpp"
 
-namespace turnstile::redis::detail {
+// Events, latches and barriers.
 
+namespace turnstile::redis {
+
+namespace detail {
+
+namespace {
+
+/// Makes a gate at which @p number have to arrive, from @p least to latch::max_count. Throws if the name or the number is
+/// invalid.
 std::shared_ptr<gate_handle> make_gate(const session& owner, const std::string& kind,
                                        std::string_view name, std::ptrdiff_t number,
                                        std::ptrdiff_t least, std::chrono::milliseconds keep)
@@ -36,6 +46,8 @@ std::shared_ptr<gate_handle> make_gate(const session& owner, const std::string& 
     options.keep = keep;
     return std::make_shared<gate_handle>(core, std::string(name), std::move(options));
 }
+
+}  // namespace
 
 void start_gate_call(const std::shared_ptr<gate_handle>& gate, gate_call what,
                      std::int64_t arrivals, time_limit limit, count_handler handler)
@@ -75,4 +87,42 @@ const std::string& name_of(const gate_handle& gate) noexcept
     return gate.name;
 }
 
-}  // namespace turnstile::redis::detail
+}  // namespace detail
+
+namespace {
+
+// A pool with at most one available unit, however often the event is set; see lua/pool.
+constexpr std::int64_t capacity = std::int64_t(1) << 28U;
+
+}  // namespace
+
+event::event(session& session, std::string_view name, event_reset reset, bool is_set)
+    : pool_(reset == event_reset::automatic
+                ? detail::make_pool(session, "event", name, {},
+                                    {capacity, is_set ? capacity - 1 : capacity})
+                : nullptr)
+    , gate_(pool_ ? nullptr
+                  : detail::make_gate(session, "event", name, is_set ? 0 : 1, 0,
+                                      std::chrono::milliseconds(0)))
+{
+}
+
+event::~event()
+{
+    if (pool_)
+        detail::forget(pool_);
+    else
+        detail::forget(gate_);
+}
+
+latch::latch(session& session, std::string_view name, std::ptrdiff_t count)
+    : gate_(detail::make_gate(session, "latch", name, count, 0, memory))
+{
+}
+
+barrier::barrier(session& session, std::string_view name, std::ptrdiff_t participants)
+    : gate_(detail::make_gate(session, "barrier", name, participants, 1, memory))
+{
+}
+
+}  // namespace turnstile::redis
