@@ -8,9 +8,7 @@
 #include "service/decode.hpp"
 
 #include <array>
-#include <boost/asio/as_tuple.hpp>
 #include <boost/asio/co_spawn.hpp>
-#include <boost/asio/deferred.hpp>
 #include <boost/asio/detached.hpp>
 #include <chrono>
 #include <optional>
@@ -230,8 +228,7 @@ awaitable<response> events::next(std::shared_ptr<reader> from)
             break;
         const auto comment = from->sent + heart_beat;
         from->news.expires_at(comment);
-        [[maybe_unused]] auto [error] =
-            co_await from->news.async_wait(boost::asio::as_tuple(boost::asio::deferred));
+        [[maybe_unused]] auto [error] = co_await from->news.async_wait(as_result);
         if (std::chrono::steady_clock::now() >= comment)
         {
             part.body = ":\n\n";
@@ -259,8 +256,7 @@ awaitable<void> events::follow_others()
         if (is_complete && !std::exchange(knows_all_, true))
             resume_readers();
         pause_.expires_after(refresh_interval);
-        [[maybe_unused]] auto [cancelled] =
-            co_await pause_.async_wait(boost::asio::as_tuple(boost::asio::deferred));
+        [[maybe_unused]] auto [cancelled] = co_await pause_.async_wait(as_result);
     }
     for (reader* const each : *readers_)
         each->is_cut_off = true;

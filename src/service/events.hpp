@@ -9,7 +9,6 @@
 #include "service/store.hpp"
 
 #include <boost/asio/io_context.hpp>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <deque>

@@ -8,8 +8,6 @@
 #include "service/new_id.hpp"
 
 #include <algorithm>
-#include <boost/asio/as_tuple.hpp>
-#include <boost/asio/deferred.hpp>
 #include <utility>
 
 namespace turnstile::service {
@@ -188,8 +186,8 @@ awaitable<grant> memory_store::down(std::string_view name, const down_request& w
                                             waiter{wanted.client, wanted.units, clock::now()});
     ++counts_.waiters;
     publish(*found, {.what = happening::waiting, .units = wanted.units});
-    auto [error, units] = co_await found->semaphore.async_try_acquire_for(
-        wanted.units, wanted.wait, boost::asio::as_tuple(boost::asio::deferred));
+    auto [error, units] =
+        co_await found->semaphore.async_try_acquire_for(wanted.units, wanted.wait, as_result);
     const auto waited =
         std::chrono::duration_cast<std::chrono::milliseconds>(clock::now() - self->since);
     found->waiters.erase(self);

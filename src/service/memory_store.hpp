@@ -21,7 +21,6 @@
 #include <string_view>
 #include <turnstile/async_semaphore.hpp>
 #include <unordered_map>
-#include <vector>
 
 namespace turnstile::service {
 

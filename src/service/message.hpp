@@ -5,8 +5,10 @@
 #ifndef TURNSTILE_SERVICE_MESSAGE_HPP
 #define TURNSTILE_SERVICE_MESSAGE_HPP
 
+#include <boost/asio/as_tuple.hpp>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/basic_waitable_timer.hpp>
+#include <boost/asio/deferred.hpp>
 #include <boost/asio/io_context.hpp>
 #include <chrono>
 #include <functional>
@@ -24,6 +26,9 @@ using awaitable = boost::asio::awaitable<T, executor>;
 
 using timer = boost::asio::basic_waitable_timer<
     std::chrono::steady_clock, boost::asio::wait_traits<std::chrono::steady_clock>, executor>;
+
+/// Yields the error of an operation, and its result, instead of throwing.
+inline constexpr auto as_result = boost::asio::as_tuple(boost::asio::deferred);
 
 /// A request; it views the buffers of its connection.
 struct request

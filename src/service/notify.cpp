@@ -6,9 +6,7 @@
 
 #include <algorithm>
 #include <array>
-#include <boost/asio/as_tuple.hpp>
 #include <boost/asio/buffer.hpp>
-#include <boost/asio/deferred.hpp>
 #include <boost/asio/ip/address.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/ssl/host_name_verification.hpp>
@@ -42,8 +40,6 @@ namespace http = boost::beast::http;
 using asio::ip::tcp;
 
 namespace {
-
-constexpr auto as_result = asio::as_tuple(asio::deferred);
 
 constexpr std::chrono::seconds longest_attempt{10};
 

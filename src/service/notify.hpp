@@ -10,7 +10,6 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/address.hpp>
 #include <boost/asio/ssl/context.hpp>
-#include <chrono>
 #include <cstddef>
 #include <memory>
 #include <optional>

@@ -6,7 +6,6 @@
 
 #include "service/log.hpp"
 
-#include <boost/asio/as_tuple.hpp>
 #include <boost/asio/cancellation_state.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/deferred.hpp>
@@ -27,8 +26,6 @@ using redis::directory_status;
 using redis::semaphore_answer;
 
 namespace {
-
-constexpr auto as_result = asio::as_tuple(asio::deferred);
 
 /// The name of the directory. The option `prefix` of the URL separates services that share a Redis server.
 constexpr std::string_view directory_name = "service";

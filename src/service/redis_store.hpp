@@ -19,7 +19,6 @@
 #include <turnstile/redis/async_semaphore.hpp>
 #include <turnstile/redis/semaphore_directory.hpp>
 #include <turnstile/redis/session.hpp>
-#include <vector>
 
 namespace turnstile::service {
 

@@ -10,7 +10,6 @@
 #include <cstddef>
 #include <stdexcept>
 #include <string>
-#include <string_view>
 
 namespace turnstile::service {
 
