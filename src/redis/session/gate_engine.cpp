@@ -76,27 +76,17 @@ void gate_engine::forget(gate_handle& gate)
     perform();
 }
 
-void gate_engine::fail_after_connect_error(error_code obstacle, bool is_hopeless)
+void gate_engine::finish_all(error_code error, error_code unknown, bool only_reads)
 {
     for (const auto& [id, each] : std::map(operations_))
-        if (is_hopeless || each->only_reads())
-            fail(each, obstacle, errc::unknown_outcome);
+    {
+        if (only_reads && !each->only_reads())
+            continue;
+        const bool is_unsent = client_.drop(boot_time(), id);
+        const bool is_change = !each->waits() && each->what != gate_call::read;
+        finish(each, is_change && !is_unsent ? unknown : error, 0);
+    }
     perform();
-}
-
-void gate_engine::finish_all(error_code error, error_code unknown)
-{
-    for (const auto& [id, each] : std::map(operations_))
-        fail(each, error, unknown);
-    perform();
-}
-
-/// Ends an operation: with @p unknown if it is a change that the server may know, otherwise with @p error.
-void gate_engine::fail(const operation& what, error_code error, error_code unknown)
-{
-    const bool is_unsent = client_.drop(boot_time(), what->request);
-    const bool is_change = !what->waits() && what->what != gate_call::read;
-    finish(what, is_change && !is_unsent ? unknown : error, 0);
 }
 
 // --- actions of the client ----------------------------------------------------------------------

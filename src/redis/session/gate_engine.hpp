@@ -7,14 +7,11 @@
 
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/steady_timer.hpp>
-#include <chrono>
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <optional>
 #include <set>
 #include <string>
-#include <string_view>
 #include <turnstile/error.hpp>
 #include <turnstile/redis/detail/gate.hpp>
 #include <utility>
@@ -102,12 +99,9 @@ public:
     void cancel(const operation& what);
     void forget(gate_handle& gate);
 
-    /// An attempt to connect failed: fails read-only operations, or all if @p is_hopeless.
-    void fail_after_connect_error(error_code obstacle, bool is_hopeless);
-
-    /// Ends all operations: with @p unknown if the outcome is unknown, otherwise with @p error. Withdraws arrivals at
-    /// barriers if the connection lasts long enough.
-    void finish_all(error_code error, error_code unknown);
+    /// Ends all operations, or those that only read: with @p unknown if the operation is a change that the server may
+    /// know, otherwise with @p error. Withdraws arrivals at barriers if the connection lasts long enough.
+    void finish_all(error_code error, error_code unknown, bool only_reads = false);
 
 private:
     friend client_engine;
@@ -115,7 +109,6 @@ private:
     using client_engine::perform;
     void perform(const gate_command& what);
     void perform(const gate_ended& what);
-    void fail(const operation& what, error_code error, error_code unknown);
     void finish(const operation& what, error_code error, std::int64_t number);
 
     boost::asio::any_io_executor strand_;

@@ -177,7 +177,7 @@ void session_engine::fail_after_connect_error()
     }
     if (is_hopeless_)
         abort_calls(obstacle_, errc::unknown_outcome);
-    gates_.fail_after_connect_error(obstacle_, is_hopeless_);
+    gates_.finish_all(obstacle_, errc::unknown_outcome, !is_hopeless_);
     if (is_hopeless_)
         jobs_.fail_after_connect_error(obstacle_);
     perform();
