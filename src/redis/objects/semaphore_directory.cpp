@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <functional>
 #include <iterator>
 #include <turnstile/redis/error.hpp>
 #include <turnstile/redis/semaphore_directory.hpp>

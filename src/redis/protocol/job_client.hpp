@@ -17,7 +17,6 @@
 #include <string_view>
 #include <turnstile/push_options.hpp>
 #include <turnstile/redis/detail/job_operation.hpp>
-#include <utility>
 #include <variant>
 #include <vector>
 

@@ -5,7 +5,6 @@
 #include "redis/protocol/protocol_client.hpp"
 
 #include <algorithm>
-#include <tuple>
 #include <utility>
 
 // Connections, messages and timers.

@@ -17,7 +17,6 @@
 
 #include "redis/protocol/clock_bound.hpp"
 #include "redis/protocol/named_call.hpp"
-#include "redis/protocol/names.hpp"
 #include "redis/protocol/protocol.hpp"
 #include "redis/protocol/protocol_client_actions.hpp"
 #include "redis/protocol/protocol_client_options.hpp"

@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/steady_timer.hpp>
-#include <chrono>
 #include <memory>
 #include <turnstile/error.hpp>
 #include <utility>

@@ -44,9 +44,6 @@ public:
     [[nodiscard]] virtual std::shared_ptr<void> keep() = 0;
 
 protected:
-    engine_owner() = default;
-    engine_owner(const engine_owner&) = default;
-    engine_owner& operator=(const engine_owner&) = default;
     ~engine_owner() = default;
 };
 

@@ -5,7 +5,6 @@
 #ifndef TURNSTILE_SRC_REDIS_SESSION_CONTRIBUTION_HANDLE_HPP
 #define TURNSTILE_SRC_REDIS_SESSION_CONTRIBUTION_HANDLE_HPP
 
-#include <boost/asio/cancellation_signal.hpp>
 #include <memory>
 #include <utility>
 
@@ -36,9 +35,6 @@ public:
     contribution_name name;
     /// Whether the contribution object has been destroyed. Belongs to the session's strand.
     bool is_dropped = false;
-
-    /// Triggers the slot, on the executor of the critical section that made the contribution.
-    void report_loss() { loss->emit(loss); }
 };
 
 }  // namespace turnstile::redis::detail

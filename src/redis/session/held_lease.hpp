@@ -11,6 +11,7 @@
 #include <boost/asio/post.hpp>
 #include <cstdint>
 #include <memory>
+#include <unordered_map>
 #include <utility>
 
 #include "redis/session/boot_clock.hpp"
@@ -109,10 +110,22 @@ public:
         return end();
     }
 
+    /// Triggers lost_slot().
+    void report_loss() { loss->emit(loss); }
+
 private:
     std::atomic<std::int64_t> expires_;
     std::atomic<bool> has_ended_{false};
 };
+
+/// What a session holds under this number; null if nobody refers to it any more.
+template <class Held>
+std::shared_ptr<Held> find_held(const std::unordered_map<std::uint64_t, std::weak_ptr<Held>>& all,
+                                std::uint64_t id)
+{
+    const auto found = all.find(id);
+    return found == all.end() ? nullptr : found->second.lock();
+}
 
 }  // namespace turnstile::redis::detail
 

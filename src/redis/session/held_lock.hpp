@@ -6,7 +6,6 @@
 #define TURNSTILE_SRC_REDIS_SESSION_HELD_LOCK_HPP
 
 #include <algorithm>
-#include <boost/asio/cancellation_signal.hpp>
 #include <chrono>
 #include <cstdint>
 #include <map>
@@ -21,7 +20,6 @@
 #include <vector>
 
 #include "redis/protocol/protocol_client.hpp"
-#include "redis/session/boot_clock.hpp"
 #include "redis/session/held_lease.hpp"
 
 namespace turnstile::redis::detail {
@@ -37,9 +35,6 @@ public:
     virtual void report_loss() = 0;
 
 protected:
-    loss_watcher() = default;
-    loss_watcher(const loss_watcher&) = default;
-    loss_watcher& operator=(const loss_watcher&) = default;
     ~loss_watcher() = default;
 };
 

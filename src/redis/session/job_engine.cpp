@@ -144,28 +144,25 @@ void job_engine::fail_all(error_code unsent, error_code unknown)
 {
     for (const auto& [id, worker] : std::map(waiting_))
         fail(worker, client_.cancel(boot_time(), id) ? unknown : unsent);
-    std::erase_if(calls_,
-                  [&](const auto& each)
-                  {
-                      const auto& [id, call] = each;
-                      if (call->op == job_operation::end)
-                          return false;
-                      const bool did_nothing = client_.drop_call(id) && call->removed == 0;
-                      call->done->complete(did_nothing ? unsent : unknown, {});
-                      return true;
-                  });
+    finish_calls(false, unsent, unknown);
 }
 
 void job_engine::stop(error_code error)
+{
+    finish_calls(true, error, error);
+}
+
+/// Completes the ends of attempts, or all other calls.
+void job_engine::finish_calls(bool ends, error_code unsent, error_code unknown)
 {
     std::erase_if(calls_,
                   [&](const auto& each)
                   {
                       const auto& [id, call] = each;
-                      if (call->op != job_operation::end)
+                      if ((call->op == job_operation::end) != ends)
                           return false;
-                      client_.drop_call(id);
-                      complete(call->done, error, {});
+                      const bool did_nothing = client_.drop_call(id) && call->removed == 0;
+                      complete(call->done, did_nothing ? unsent : unknown, {});
                       return true;
                   });
 }
@@ -265,11 +262,8 @@ void job_engine::perform(const job_answered& what)
 
 void job_engine::perform(const job_lost& what)
 {
-    const auto found = held_.find(what.attempt);
-    if (found == held_.end())
-        return;
-    const auto held = found->second.lock();
-    held_.erase(found);
+    const auto held = find_held(held_, what.attempt);
+    held_.erase(what.attempt);
     // The worker may have ended the job, and that has not reached the strand.
     if (held && held->end())
         held->report_loss();
@@ -277,9 +271,8 @@ void job_engine::perform(const job_lost& what)
 
 void job_engine::perform(const job_renewed& what)
 {
-    if (const auto found = held_.find(what.attempt); found != held_.end())
-        if (const auto held = found->second.lock())
-            held->set_expiry(what.expires);
+    if (const auto held = find_held(held_, what.attempt))
+        held->set_expiry(what.expires);
 }
 
 error_code job_engine::code_of(client_result result, const std::string& key,

@@ -5,15 +5,11 @@
 #ifndef TURNSTILE_SRC_REDIS_SESSION_JOB_ENGINE_HPP
 #define TURNSTILE_SRC_REDIS_SESSION_JOB_ENGINE_HPP
 
-#include <boost/asio/cancellation_signal.hpp>
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <memory>
-#include <optional>
 #include <set>
 #include <string>
-#include <string_view>
 #include <turnstile/error.hpp>
 #include <turnstile/redis/detail/job.hpp>
 #include <unordered_map>
@@ -78,9 +74,6 @@ public:
     const std::uint64_t token;
     const std::int64_t count;
     const std::shared_ptr<const void> payload;
-
-    /// Triggers the slot, on the executor of the worker.
-    void report_loss() { loss->emit(loss); }
 };
 
 /// A worker that waits for a job.
@@ -160,6 +153,7 @@ private:
     void fail(const std::shared_ptr<waiting_worker>& worker, error_code error);
     void remove(waiting_worker& worker);
     void fail_all(error_code unsent, error_code unknown);
+    void finish_calls(bool ends, error_code unsent, error_code unknown);
     [[nodiscard]] job_queue_id open(job_queue_handle& queue);
     void close(job_queue_handle& queue);
     [[nodiscard]] error_code code_of(client_result result, const std::string& key,

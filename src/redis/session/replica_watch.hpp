@@ -51,9 +51,6 @@ public:
         [[nodiscard]] virtual std::shared_ptr<void> keep() = 0;
 
     protected:
-        observer() = default;
-        observer(const observer&) = default;
-        observer& operator=(const observer&) = default;
         ~observer() = default;
     };
 

@@ -5,7 +5,6 @@
 #include "redis/session/session_engine.hpp"
 
 #include <boost/asio/error.hpp>
-#include <boost/asio/post.hpp>
 #include <random>
 #include <set>
 #include <turnstile/redis/error.hpp>

@@ -12,7 +12,6 @@
 #include <memory>
 #include <mutex>
 #include <string>
-#include <string_view>
 #include <turnstile/redis/error.hpp>
 #include <utility>
 #include <variant>
@@ -101,9 +100,8 @@ void session_engine::perform(granted& what)
 
 void session_engine::perform(const lease_renewed& what)
 {
-    if (const auto found = held_.find(what.attempt); found != held_.end())
-        if (const auto held = found->second.lock())
-            held->set_expiry(what.expires);
+    if (const auto held = find_held(held_, what.attempt))
+        held->set_expiry(what.expires);
     finish_shrinking(what.attempt, what.changes, {});
     // The server may have confirmed the grant for the first time on this connection.
     if (replicas_)
@@ -126,11 +124,8 @@ void session_engine::perform(const lost& what)
     // The lock was lost while its grant still waited for replicas.
     if (const auto operation = waiting(what.attempt))
         return finish(operation, why_undelivered(*operation), grant());
-    const auto found = held_.find(what.attempt);
-    if (found == held_.end())
-        return;
-    const auto held = found->second.lock();
-    held_.erase(found);
+    const auto held = find_held(held_, what.attempt);
+    held_.erase(what.attempt);
     if (!held)
         return;
     held->is_lost = true;
@@ -218,18 +213,14 @@ void session_engine::perform(const called& what)
 
 void session_engine::perform(const contribution_renewed& what)
 {
-    if (const auto found = contributions_.find(what.contribution); found != contributions_.end())
-        if (const auto handle = found->second.lock())
-            handle->set_expiry(what.expires);
+    if (const auto handle = find_held(contributions_, what.contribution))
+        handle->set_expiry(what.expires);
 }
 
 void session_engine::perform(const contribution_ended& what)
 {
-    const auto found = contributions_.find(what.contribution);
-    if (found == contributions_.end())
-        return;
-    const auto handle = found->second.lock();
-    contributions_.erase(found);
+    const auto handle = find_held(contributions_, what.contribution);
+    contributions_.erase(what.contribution);
     if (!handle || !handle->end() || !what.lost)
         return;
     log(log_level::warning, "a contribution to '" + encode(handle->lock->name) + "' was lost");

@@ -72,9 +72,6 @@ public:
         virtual void message(std::string_view payload) = 0;
 
     protected:
-        observer() = default;
-        observer(const observer&) = default;
-        observer& operator=(const observer&) = default;
         ~observer() = default;
     };
 

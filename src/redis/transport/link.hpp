@@ -76,9 +76,6 @@ public:
         virtual void ended(const error_code& why, const link_findings& findings) = 0;
 
     protected:
-        observer() = default;
-        observer(const observer&) = default;
-        observer& operator=(const observer&) = default;
         virtual ~observer() = default;
     };
 
