@@ -203,10 +203,11 @@ void job_client::drop(job_attempt_id id)
 {
     const auto found = attempts_.find(id);
     queue_state& queue = queues_.at(found->second.queue);
-    queue.attempts.erase(id);
+    set_time(queue.expiries, id, found->second.expires, never);
+    set_time(queue.limits, id, found->second.limit, never);
     queue.progress.erase(id);
     queue.reported.erase(id);
-    if (queue.attempts.empty())
+    if (queue.expiries.empty())
         queue.renew_at = never;
     erase(attempts_, found);
 }
@@ -296,12 +297,14 @@ void job_client::grant(job_request_id id, std::string text, server_time now, ser
     attempt& each = attempts_[attempt_id];
     each.queue = queue_id;
     each.ticket = std::move(ticket);
-    each.expires = expiry(queue, relied_end(queue, limit, now, end));
+    set_time(queue.expiries, attempt_id, each.expires,
+             expiry(queue, relied_end(queue, limit, now, end)));
     // The error text of the last failure.
     each.has_notes = parsed.failure != '-';
     if (limit != 0)
-        each.limit = now_ + local_time(std::max<std::int64_t>(limit - now, 0)) +
-                     std::chrono::milliseconds(1);
+        set_time(queue.limits, attempt_id, each.limit,
+                 now_ + local_time(std::max<std::int64_t>(limit - now, 0)) +
+                     std::chrono::milliseconds(1));
     job_granted what;
     what.request = id;
     what.attempt = attempt_id;
@@ -315,7 +318,6 @@ void job_client::grant(job_request_id id, std::string text, server_time now, ser
     queue.renew_at = std::min(queue.renew_at, renewal_time(queue, std::max(each.expires, now_)));
     each.text = std::move(text);
     each.token = parsed.token;
-    queue.attempts.insert(attempt_id);
     set_timer(queue, std::min({each.expires, each.limit, queue.renew_at}));
     actions_.emplace_back(std::move(what));
 }

@@ -17,6 +17,7 @@
 #include <string_view>
 #include <turnstile/push_options.hpp>
 #include <turnstile/redis/detail/job_operation.hpp>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -172,13 +173,18 @@ public:
     [[nodiscard]] bool is_idle() const noexcept { return requests_.empty() && calls_.empty(); }
 
 private:
+    /// Attempts, ordered by one of their times. A worker may have a hundred thousand jobs.
+    using attempt_times = std::set<std::pair<local_time, job_attempt_id>>;
+
     struct queue_state
     {
         job_queue_options options;
         /// The number of its requests, attempts and calls, and of the calls of open_queue() without a close_queue().
         std::size_t users = 0;
         clock_bound clock;
-        std::set<job_attempt_id> attempts;
+        /// When the leases of its attempts expire, and when their time limits end.
+        attempt_times expiries;
+        attempt_times limits;
         /// The time of the next timer of the queue, or an earlier one.
         local_time next_timer = never;
         /// When the leases are renewed, or a refused renewal is repeated.
@@ -331,6 +337,8 @@ private:
     void lose(job_attempt_id id);
     void advance(local_time now);
     static void set_timer(queue_state& queue, local_time at);
+    [[nodiscard]] static local_time earliest(const attempt_times& among);
+    static void set_time(attempt_times& among, job_attempt_id id, local_time& old, local_time at);
     void schedule_ask(queue_state& queue, server_time shown, server_time due);
     [[nodiscard]] static server_time relied_end(const queue_state& queue, server_time limit,
                                                 server_time now, server_time end);

@@ -152,14 +152,15 @@ void job_client::on_renewal(const unanswered_command& sent, const std::vector<st
             lose(found->first);
             continue;
         }
-        found->second.expires = expires;
+        set_time(queue.expiries, found->first, found->second.expires, expires);
         found->second.in_doubt = false;
         // The server's clock may be slower than the local one, or was set back.
         if (attempt& held = found->second; held.limit != never)
         {
             const local_time left(parse_attempt(held.text).limit - now);
-            held.limit = now_ + std::max<local_time>(left + std::chrono::milliseconds(1),
-                                                     std::chrono::milliseconds(10));
+            set_time(queue.limits, found->first, held.limit,
+                     now_ + std::max<local_time>(left + std::chrono::milliseconds(1),
+                                                 std::chrono::milliseconds(10)));
         }
         actions_.emplace_back(job_renewed{found->first, expires});
     }
@@ -295,7 +296,7 @@ void job_client::renewal_refused(job_queue_id id, std::string_view text)
     const bool is_temporary = is_transient(text);
     if (!is_temporary)
         end_waiting(id, refusal_of(text), text);
-    if (!is_temporary && queue.attempts.empty())
+    if (!is_temporary && queue.expiries.empty())
     {
         queue.forget_ask();
         return forget_if_unused(id);

@@ -31,6 +31,20 @@ void job_client::set_timer(queue_state& queue, local_time at)
     queue.next_timer = std::min(queue.next_timer, at);
 }
 
+local_time job_client::earliest(const attempt_times& among)
+{
+    return among.empty() ? never : among.begin()->first;
+}
+
+/// Changes a time of an attempt.
+void job_client::set_time(attempt_times& among, job_attempt_id id, local_time& old, local_time at)
+{
+    among.erase({old, id});
+    old = at;
+    if (at != never)
+        among.emplace(at, id);
+}
+
 std::string job_client::worker_name(job_request_id id, const queue_state& queue) const
 {
     return to_string(waiter_id{nonce_, incarnation_, id}) + '/' +
@@ -113,24 +127,18 @@ void job_client::send_renewal(job_queue_id id)
     queue_state& queue = queues_.at(id);
     if (!is_connected_ || queue.renewing)
         return;
-    queue.renew_at = queue.attempts.empty() ? never : now_ + renewal_delay(queue);
-    std::vector<std::pair<local_time, job_attempt_id>> leases;
-    leases.reserve(queue.attempts.size());
-    for (const job_attempt_id each : queue.attempts)
-        leases.emplace_back(attempts_.at(each).expires, each);
-    // If there are too many for one command, it renews those that expire first. A worker may have a hundred thousand
-    // jobs, so they are not sorted.
-    if (leases.size() > max_batch)
-    {
-        const auto next = leases.begin() + max_batch;
-        std::ranges::nth_element(leases, next);
-        queue.renew_at = std::min(queue.renew_at, renewal_time(queue, next->first));
-        leases.erase(next, leases.end());
-    }
+    queue.renew_at = queue.expiries.empty() ? never : now_ + renewal_delay(queue);
     std::vector<job_attempt_id> renewed;
-    renewed.reserve(leases.size());
-    for (const auto& lease : leases)
-        renewed.push_back(lease.second);
+    for (const auto& [expires, each] : queue.expiries)
+    {
+        // If there are too many for one command, it renews those that expire first.
+        if (renewed.size() == max_batch)
+        {
+            queue.renew_at = std::min(queue.renew_at, renewal_time(queue, expires));
+            break;
+        }
+        renewed.push_back(each);
+    }
     send_renewal(id, renewed);
 }
 

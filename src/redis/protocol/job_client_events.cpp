@@ -37,7 +37,7 @@ void job_client::connected(local_time now, std::uint64_t incarnation, bool is_ot
         // It may be the clock of another server, and a grant may arrive before the first answer.
         queue.clock.reset();
         send_resync(id);
-        if (!queue.attempts.empty() || has_to_ask(queue))
+        if (!queue.expiries.empty() || has_to_ask(queue))
             send_renewal(id);
     }
     for (auto& [id, each] : attempts_)
@@ -119,7 +119,7 @@ void job_client::received(local_time now, std::string_view text)
     if (what != "lost")
         return;
     const auto token = static_cast<std::uint64_t>(next_number(text));
-    for (const job_attempt_id id : queue.attempts)
+    for (const auto& [expires, id] : queue.expiries)
         if (attempts_.at(id).token == token)
             return lose(id);
 }
@@ -170,32 +170,25 @@ void job_client::tick(local_time now)
         if (queue.next_timer > now)
             continue;
         bool renews = queue.renew_at <= now || queue.ask_at <= now;
-        local_time next = never;
-        for (auto each = queue.attempts.begin(); each != queue.attempts.end();)
+        while (earliest(queue.expiries) <= now)
+            lose(queue.expiries.begin()->second);
+        while (earliest(queue.limits) <= now)
         {
-            const job_attempt_id name = *each++;
-            attempt& held = attempts_.at(name);
-            if (held.expires <= now)
+            const job_attempt_id due = queue.limits.begin()->second;
+            if (!is_connected_)
             {
-                lose(name);
+                lose(due);
                 continue;
             }
-            if (held.limit <= now)
-            {
-                if (!is_connected_)
-                {
-                    lose(name);
-                    continue;
-                }
-                renews = true;
-                // The server's clock may be slower, so the client asks again soon.
-                held.limit = now + std::chrono::milliseconds(10);
-            }
-            next = std::min({next, held.expires, held.limit});
+            renews = true;
+            // The server's clock may be slower, so the client asks again soon.
+            set_time(queue.limits, due, attempts_.at(due).limit,
+                     now + std::chrono::milliseconds(10));
         }
         if (renews)
             send_renewal(id);
-        queue.next_timer = std::min({next, queue.renew_at > now ? queue.renew_at : never,
+        queue.next_timer = std::min({earliest(queue.expiries), earliest(queue.limits),
+                                     queue.renew_at > now ? queue.renew_at : never,
                                      queue.ask_at > now ? queue.ask_at : never});
     }
 }
