@@ -91,8 +91,17 @@ public:
             other.parts_.erase(other.parts_.begin(), next);
             throw;
         }
+        other.give_up();
         const std::lock_guard lock(common_mutex());
         other.parts_.clear();
+    }
+
+    /// Its holder hears of no loss any more.
+    void give_up() noexcept
+    {
+        const std::lock_guard lock(common_mutex());
+        is_reported_ = true;
+        loss_.withdraw();
     }
 
     [[nodiscard]] const std::vector<part>& parts() const noexcept { return parts_; }
@@ -170,6 +179,16 @@ void release_part(const permit_share::part& part, bool stays_outside, const list
                                : make_error_code(turnstile::errc::lost));
     else if (done)
         done->set_started();
+}
+
+/// Gives a permit up that may be empty.
+void release_all(const std::shared_ptr<permit_share>& share, bool stays_outside) noexcept
+{
+    if (!share)
+        return;
+    share->give_up();
+    for (const auto& part : share->parts())
+        release_part(part, stays_outside, nullptr);
 }
 
 /// Completes a handler with the first error after all parts have been released.
@@ -281,16 +300,12 @@ void permit_grant::merge(permit_grant&& other)
 
 void permit_grant::forget() noexcept
 {
-    if (const auto share = std::exchange(share_, nullptr))
-        for (const auto& part : share->parts())
-            release_part(part, true, nullptr);
+    release_all(std::exchange(share_, nullptr), true);
 }
 
 void permit_grant::release() noexcept
 {
-    if (const auto share = std::exchange(share_, nullptr))
-        for (const auto& part : share->parts())
-            release_part(part, false, nullptr);
+    release_all(std::exchange(share_, nullptr), false);
 }
 
 void permit_grant::start_release(permit_grant& owned, erased_handler<void(error_code)> handler)
@@ -304,13 +319,14 @@ void permit_grant::start_release(permit_grant& owned, erased_handler<void(error_
         whole = std::make_shared<joint_release>(parts, std::move(handler));
     if (parts == 0)
         return complete(single, turnstile::errc::empty_guard);
-    const auto release_all = [&](const std::shared_ptr<permit_share>& share)
+    const auto release_parts = [&](const std::shared_ptr<permit_share>& share)
     {
         for (; !share->parts().empty(); share->remove_last())
             release_part(share->parts().back(), false,
                          single ? single : joint_release::part_of(whole));
+        share->give_up();
     };
-    consume(owned, std::exchange(owned.share_, nullptr), release_all);
+    consume(owned, std::exchange(owned.share_, nullptr), release_parts);
 }
 
 void permit_grant::start_keep(permit_grant owned, std::string_view key, std::string heir,
@@ -329,7 +345,7 @@ void permit_grant::start_keep(permit_grant owned, std::string_view key, std::str
     if (heir.empty())
     {
         release_part(part, true, done);
-        owned.share_ = nullptr;
+        std::exchange(owned.share_, nullptr)->give_up();
         return;
     }
     heir = std::to_string(part.units) + ' ' + heir;
@@ -338,7 +354,7 @@ void permit_grant::start_keep(permit_grant owned, std::string_view key, std::str
         is_held &&
         held->lock->core->post(*done, [held, heir = std::move(heir), done](session_engine& engine)
                                { engine.release(held, done, {}, heir); });
-    owned.share_ = nullptr;
+    std::exchange(owned.share_, nullptr)->give_up();
     held->subtract_units(part.units, false);
     held->end();
     if (!posted)
