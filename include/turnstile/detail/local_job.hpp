@@ -5,6 +5,7 @@
 #ifndef TURNSTILE_DETAIL_LOCAL_JOB_HPP
 #define TURNSTILE_DETAIL_LOCAL_JOB_HPP
 
+#include <atomic>
 #include <boost/asio/bind_executor.hpp>
 #include <boost/asio/cancellation_signal.hpp>
 #include <boost/asio/cancellation_state.hpp>
@@ -171,6 +172,7 @@ class local_job
         /// The event that nothing sets, in whose queue the time limit waits; null without a limit.
         std::shared_ptr<void> limit;
         boost::asio::cancellation_signal lost;
+        std::atomic<bool> is_given_up{false};
     };
 
 public:
@@ -326,9 +328,11 @@ private:
                     const auto self = error ? nullptr : weak.lock();
                     if (!self)
                         return;
-                    // Fails if the queue has been destroyed.
-                    (void)self->state->fail(self->token, job_failure::timed_out);
-                    self->lost.emit(boost::asio::cancellation_type::terminal);
+                    // Fails if the queue has been destroyed, or if another thread is ending the attempt.
+                    const error_code failure =
+                        self->state->fail(self->token, job_failure::timed_out);
+                    if (!failure || !self->is_given_up)
+                        self->lost.emit(boost::asio::cancellation_type::terminal);
                 }));
     }
 
@@ -337,7 +341,10 @@ private:
     {
         auto ended = std::exchange(attempt_, nullptr);
         if (ended)
+        {
+            ended->is_given_up = true;
             ended->limit.reset();
+        }
         return ended;
     }
 
