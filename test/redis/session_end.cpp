@@ -9,6 +9,7 @@
 #include <boost/asio/cancellation_type.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
+#include <boost/asio/execution_context.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/strand.hpp>
@@ -111,6 +112,25 @@ struct scene
     latch countdown{*own, "d", 2};
     job_queue<std::string> jobs{*own, "e"};
     semaphore_directory directory{*own, "f"};
+};
+
+/// A service that owns an object until its shutdown.
+class owner final : public asio::execution_context::service
+{
+public:
+    using key_type = owner;
+    inline static asio::execution_context::id id;
+
+    owner(asio::execution_context& context, std::shared_ptr<void> owned)
+        : service(context)
+        , owned_(std::move(owned))
+    {
+    }
+
+private:
+    void shutdown() override { owned_.reset(); }
+
+    std::shared_ptr<void> owned_;
 };
 
 const std::string closed = make_error_code(turnstile::redis::errc::session_closed).message();
@@ -267,3 +287,26 @@ BOOST_AUTO_TEST_CASE(a_session_and_a_context_with_strands_may_end_at_once)
 }
 
 }  // namespace
+
+BOOST_AUTO_TEST_CASE(an_operation_that_starts_while_its_context_shuts_down_ends_with_it)
+{
+    scene s(session_thread::own);
+    attempt<async_mutex::guard_type> held;
+    BOOST_TEST(s.outcome(held, [&] { return s.mutex.async_lock(); }) == "done");
+    const auto life = std::make_shared<int>();
+    auto doomed = std::make_unique<asio::io_context>();
+    const auto executor = doomed->get_executor();
+    const auto start = [&]
+    {
+        s.mutex.async_lock(asio::bind_executor(
+            executor, [life](const turnstile::error_code&, async_mutex::guard_type) {}));
+    };
+    // Older than the library's service, so it shuts down later.
+    asio::make_service<owner>(*doomed, std::shared_ptr<void>(nullptr, [&](void*) { start(); }));
+    start();
+    doomed.reset();
+    BOOST_TEST(life.use_count() == 1);
+    held.value() = {};
+    BOOST_TEST(s.outcome_of<async_mutex::guard_type>([&] { return s.mutex.async_lock(); }) ==
+               "done");
+}

@@ -45,6 +45,9 @@ struct latest_context
 
 context_life::~context_life()
 {
+    while (evict_all())
+    {
+    }
     ++ended_lives;
 }
 
@@ -64,12 +67,18 @@ context_life* context_life::of(const boost::asio::any_io_executor& executor)
 
 void context_life::shutdown()
 {
+    evict_all();
+}
+
+/// Returns whether there were any residents.
+bool context_life::evict_all()
+{
     std::vector<std::shared_ptr<void>> evicted;
     const std::lock_guard lock(common_mutex());
-    alive_ = false;
     for (context_resident& resident : residents_)
         evicted.push_back(resident.evict());
     residents_.clear();
+    return !evicted.empty();
 }
 
 }  // namespace turnstile::redis::detail

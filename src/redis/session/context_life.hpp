@@ -56,26 +56,23 @@ public:
     {
         boost::asio::use_service<boost::asio::detail::strand_executor_service>(context);
     }
+
+    /// Evicts again: handlers that other services destroyed after shutdown() may have started operations.
     ~context_life() override;
 
     /// The life of an executor's context, which it belongs to; null if there is no executor.
     static context_life* of(const boost::asio::any_io_executor& executor);
 
-    /// Adds a resident. Returns false if the context has shut down. Requires the lock.
-    bool move_in(context_resident& who)
-    {
-        if (alive_)
-            residents_.push_back(who);
-        return alive_;
-    }
+    /// Adds a resident. Requires the lock.
+    void move_in(context_resident& who) { residents_.push_back(who); }
 
     /// Whether there are no residents. Requires the lock.
     [[nodiscard]] bool is_empty() const noexcept { return residents_.empty(); }
 
 private:
     void shutdown() override;
+    bool evict_all();
 
-    bool alive_ = true;
     boost::intrusive::list<context_resident, boost::intrusive::constant_time_size<false>>
         residents_;
 };
@@ -93,8 +90,8 @@ public:
     {
         context_life* const life = context_life::of(executor);
         const std::lock_guard lock(common_mutex());
-        if (life != nullptr && !life->move_in(*this))
-            executor_ = nullptr;
+        if (life != nullptr)
+            life->move_in(*this);
     }
 
     revocable_executor(const revocable_executor&) = delete;
