@@ -100,7 +100,7 @@ private:
             if (plan_.kill_every != 0 && clock::now() >= next_kill)
             {
                 next_kill = clock::now() + std::chrono::milliseconds(plan_.kill_every);
-                // In turns, each kill could hit the worker that has just received the job of the one before.
+                // At random. In order, each kill could hit the worker that has just received the last one's job.
                 kill(victims_.roll(0, plan_.workers - 1));
             }
             if (book_.all_reported())

@@ -135,8 +135,8 @@ boost::asio::awaitable<void> consume(dice random, Semaphore& free_slots, Semapho
         const bool got_one = what == taken::item || what == taken::last_item;
         if (got_one)
             report(activity::consumes);
-        // After the last item, the permit is kept and returns its unit, so that the next consumer
-        // stops waiting.
+        // After the last item, the permit releases its unit, so that the next consumer stops waiting.
+        // Without an item, the semaphore had one unit too many.
         if (more)
             item.forget();
         if (got_one)

@@ -36,7 +36,7 @@ struct plan
     int processes;
 };
 
-/// The meals of each seat, their total, and the longest wait.
+/// The meals of each seat, their total, the longest wait, and the refused meals.
 constexpr const char* book_key = "example:dinner";
 
 std::string fork_key(std::size_t number)
@@ -157,8 +157,8 @@ milliseconds longest_allowed(const plan& plan, int killed)
            std::chrono::seconds(20);
 }
 
-/// Acquires and releases each fork. Returns the numbers of the forks that remain held although no
-/// process is left: the lease of a killed process has to expire.
+/// Waits for the leases of killed processes. Returns the numbers of the forks that are held even
+/// then.
 std::vector<std::size_t> missing_forks(const plan& plan)
 {
     std::vector<std::size_t> result;

@@ -36,7 +36,7 @@ namespace turnstile {
  * @endcode
  *
  * A condition belongs to one mutex. A wait releases the lock and enqueues the waiter in one step,
- * so no notification falls between. When the wait completes, the lock is held again. Use a
+ * so no notification is missed. When the wait completes, the lock is held again. Use a
  * condition to wait for a predicate of state that the mutex guards. @ref monitor combines state,
  * mutex and conditions.
  *
@@ -48,8 +48,8 @@ namespace turnstile {
  * @par Cancellation
  * All cancellation types end the wait for a notification. The waiter then acquires the lock again,
  * which cannot be cancelled, and the operation completes with `operation_aborted` while the lock is
- * held. A notified waiter can no longer be cancelled. The guard is empty afterwards only if the
- * mutex was destroyed.
+ * held. A notified waiter can no longer be cancelled. After a wait, the guard is empty only if
+ * the mutex was destroyed.
  *
  * @par Lifetime
  * The condition may be destroyed before or after its mutex. If it is destroyed, its waiters acquire
@@ -103,8 +103,8 @@ public:
     /**
      * @brief Releases the lock, waits for a notification, and acquires the lock again.
      *
-     * There are no spurious wake-ups. But what was true at the time of the notification may have
-     * changed before the lock is granted, so prefer the form with a predicate.
+     * There are no spurious wake-ups. But a predicate that was true at the notification may be false
+     * before the lock is granted, so prefer the form with a predicate.
      *
      * @param guard holds the mutex of this condition. It must not be moved or destroyed before the
      *              wait has completed.

@@ -119,8 +119,8 @@ public:
      * First in, first out.
      * @par Immediate completion
      * If there is nothing to wait for, through the associated immediate executor; a coroutine is
-     * then not suspended. For an automatic event, a completion handler is posted instead, since an
-     * undelivered one has to set the event again.
+     * then not suspended. But an automatic event posts a handler that is no coroutine: if it is
+     * destroyed without a call, it has to set the event again.
      * @par Complexity
      * As with `async_mutex::async_lock`.
      */

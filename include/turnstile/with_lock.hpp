@@ -43,8 +43,8 @@ namespace turnstile {
  * or `void(std::exception_ptr)` if R is void.
  * @par Errors
  * The exception of the body. A `system_error` with `operation_aborted` if cancelled before the body
- * began, or with @ref errc::lost if the lock was lost, even if the body returned normally. If the
- * body returned, the error of the release.
+ * began, or with @ref errc::lost if the lock was lost, even if the body returned normally, unless a
+ * wait of the body has reported the loss. If the body returned, the error of the release.
  * @par Per-Operation Cancellation
  * All types. Before the grant, the wait is aborted; afterwards, the cancellation is forwarded to
  * the body. If the lock is lost, the body receives a terminal cancellation and is awaited to its

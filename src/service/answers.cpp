@@ -15,7 +15,7 @@ namespace turnstile::service {
 
 namespace {
 
-/// The size of a list that ends its page. Otherwise, a page of long names would have 24 MB.
+/// The size of a list that ends its page. Otherwise, 1,000 names of 4096 bytes that are escaped would have 24 MB.
 constexpr std::size_t largest_page = std::size_t(256) * 1024;
 
 }  // namespace

@@ -37,6 +37,7 @@ constexpr std::size_t most_recent_bytes = std::size_t(1024) * 1024;
 
 std::string_view to_string(happening what)
 {
+    // In the order of `happening`.
     constexpr std::array<std::string_view, 9> names{"created",  "deleted", "value",
                                                     "waiting",  "left",    "granted",
                                                     "released", "renewed", "changed"};

@@ -83,7 +83,7 @@ std::optional<std::int64_t> number_in(const fields& line, std::string_view name)
     return *number;
 }
 
-/// The state in a line, without the names that it has there.
+/// The state in a line, without the semaphore's name and the permit's id.
 stored_state to_state(const fields& line)
 {
     stored_state state;
@@ -96,11 +96,11 @@ stored_state to_state(const fields& line)
     return state;
 }
 
-/// Follows symbolic links, because save() would replace a link, and lock() is for the file that has the changes.
+/// Follows symbolic links: save() would replace the link, and lock() has to lock the same file for each link.
 std::string to_file(std::filesystem::path path)
 {
     std::error_code ignored;
-    // More links than this are a circle, which cannot be opened.
+    // More links than this are a loop, which cannot be opened.
     for (int i = 0; i != 40 && std::filesystem::is_symlink(path, ignored); ++i)
         path = path.parent_path() / std::filesystem::read_symlink(path, ignored);
     return path;
@@ -210,6 +210,7 @@ void snapshot::load()
             states.erase(id);
         else
             states[id] = state;
+        // Each line has the semaphore's value.
         states[""] = state;
     }
     // The rest of the file is unknown, and save() would replace it.
@@ -293,7 +294,7 @@ void snapshot::append(const stored_state& stored)
     }
     catch (const std::runtime_error& error)
     {
-        // The present file is complete. The next attempt follows after the same amount of further history.
+        // The present file is complete. The next try to replace it follows after the same amount of further history.
         log(log_level::warning, error.what());
         appended_ = 0;
     }

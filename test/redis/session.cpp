@@ -233,7 +233,7 @@ BOOST_AUTO_TEST_CASE(close_releases_held_locks_and_fails_waiters)
 BOOST_AUTO_TEST_CASE(close_reports_an_unknown_outcome_without_a_server)
 {
     redis_server server;
-    // With a short lease, the lease could expire first, and the session would have nothing to report.
+    // The session has to release a lock.
     config settings = undisturbed(server.url());
     settings.connect_timeout = 300ms;
     lock_client client(settings);

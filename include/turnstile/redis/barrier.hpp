@@ -39,7 +39,7 @@ namespace turnstile::redis {
  * the step in between.
  *
  * @par Arrivals
- * An arrival is a lease, as a lock is: the session renews it while the operation waits. If the process
+ * An arrival has a lease, as a lock has: the session renews it while the operation waits. If the process
  * crashes or is disconnected while it waits, its arrival counts until the lease expires. Then a replacement
  * has to arrive. A process that was only slow loses nothing: when its session sends the next command, its
  * arrival counts again, in the current round.
@@ -51,8 +51,8 @@ namespace turnstile::redis {
  *
  * @par What is exact
  * An arrival counts once, in one round, whatever happens to messages and connections, unless it fails with
- * `errc::unknown_outcome`: after an hour without an answer. If the *server* loses its memory, waiting ones arrive anew,
- * and dropped ones count again. A participant whose round was complete, but did not know it, waits for another one.
+ * `errc::unknown_outcome`. If the *server* loses its memory, waiting participants arrive again, and dropped ones count
+ * again. A participant that had not learned that its round was complete waits for another round.
  *
  * @par Lifetime
  * As with @ref async_mutex.
@@ -103,8 +103,8 @@ public:
      * `turnstile::errc::no_participants` if all participants have dropped out.
      * `boost::asio::error::operation_aborted` if cancelled, or if the barrier or its session is destroyed.
      * `errc::session_closed`, errors of the server. `errc::unknown_outcome` if the server refuses to repeat or
-     * renew the arrival, which then counts until its lease expires. While the server is unreachable, the
-     * operation waits. A wrong configuration is an error, see @ref session.
+     * renew the arrival, which then counts until its lease expires, or if no answer comes for an hour. While the
+     * server is unreachable, the operation waits. A wrong configuration is an error, see @ref session.
      * @par Per-Operation Cancellation
      * Total, partial and terminal. The session withdraws the arrival, and the operation completes when the
      * server has confirmed that. If the round was complete before, the operation succeeds. If the server is
@@ -136,8 +136,8 @@ public:
      * @code void(error_code) @endcode
      * @par Errors
      * `turnstile::errc::no_participants` if all participants have dropped out. `errc::session_closed`,
-     * errors of the server. `errc::unknown_outcome` if the session is closed meanwhile, or if the connection
-     * breaks and the server refuses the repetition.
+     * errors of the server. `errc::unknown_outcome` if the session is closed meanwhile, if the connection
+     * breaks and the server refuses the repetition, or if no answer comes for an hour.
      * @par Per-Operation Cancellation, Immediate completion
      * None.
      * @par Round trips

@@ -113,7 +113,7 @@ struct config
      * `max_backoff`. A duration is a whole number with a unit: `500ms`, `15s`, `2min`, `1h`.
      *
      * @throws redis_error with errc::invalid_config; its text names the rule and the value that breaks it, but
-     *         no part of the URL that could be a password.
+     *         no part of a password, if the URL has a host.
      */
     [[nodiscard]] static config from_url(std::string_view url);
 

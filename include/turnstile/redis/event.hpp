@@ -31,22 +31,22 @@ namespace turnstile::redis {
  * @endcode
  *
  * It offers the same interface as @ref turnstile::event. With @ref event_reset::manual, waits complete while
- * the event is set, and a set releases all current waiters even if the event is reset at once. With
- * @ref event_reset::automatic, each set releases exactly one waiter, first in, first out, and sets do not
+ * the event is set, and a set lets all current waiters pass even if the event is reset at once. With
+ * @ref event_reset::automatic, each set lets exactly one waiter pass, first in, first out, and sets do not
  * accumulate.
  *
  * @par Initial state
- * The first operation that changes the event, or has to wait, decides it. All users have to name the same
- * @ref event_reset; otherwise operations fail with `errc::foreign_layout`. The server deletes an event in its
- * initial state that is not used for three leases (an automatic one: a lease) and the idle time of the session,
- * and the next user creates it anew. After a set, it keeps a manual event for an hour at least. It keeps any event
- * in another state forever.
+ * The first operation that changes the event, or has to wait, decides the initial state. All users have to name the
+ * same @ref event_reset; otherwise operations fail with `errc::foreign_layout`. The server keeps an event for ever
+ * while it is not in its initial state. Otherwise, it deletes the event when it was not used for three leases plus the
+ * idle time of the session (an automatic one: one lease plus the idle time), and the next user creates it anew. After a
+ * set, it keeps a manual event for an hour at least.
  *
  * @par What is exact
- * If messages, connections or clients are lost, no waiter misses a set, and a set or a reset happens once. Only
- * a waiter whose session is disconnected for more than an hour may miss a set that was followed by a reset.
- * If a waiter that an automatic event has released crashes before it confirms that, the event releases the
- * next waiter. If the *server* loses its memory, the event is in its initial state, and waiters wait for the
+ * If messages, connections or clients are lost, no waiter misses a set, and a set or a reset happens once. A wait
+ * begins with the server's answer. Then only a waiter whose session is disconnected for more than an hour may miss a
+ * set that was followed by a reset. If a waiter that an automatic event lets pass crashes before it confirms that, the
+ * next waiter passes. If the *server* loses its memory, the event is in its initial state, and waiters wait for the
  * next set.
  *
  * @par Lifetime
@@ -101,11 +101,11 @@ public:
      * `errc::session_closed`, errors of the server. For an automatic event also `errc::unknown_outcome`, as with
      * async_semaphore::async_take(). While the server is unreachable, the operation waits; the timed forms fail
      * with `errc::unreachable` if the session is not connected at the time-out. A wrong configuration is an
-     * error, see @ref session. If an automatic event has already released the operation, the operation waits for the
+     * error, see @ref session. If an automatic event has already let the operation pass, the operation waits for the
      * answer of the server, also after the time-out, and this answer decides the result.
      * @par Per-Operation Cancellation
-     * Total, partial and terminal. The operation completes at once, unless an automatic event has already released
-     * it: then it succeeds, as with async_semaphore::async_take().
+     * Total, partial and terminal. The operation completes at once, unless an automatic event has already let it
+     * pass: then it succeeds, as with async_semaphore::async_take().
      * @par Fairness
      * For an automatic event, first in, first out, as the server sees it.
      * @par Immediate completion
@@ -128,7 +128,7 @@ public:
     /**
      * @brief Like @ref async_wait, but waits no longer than a duration on the steady clock.
      *
-     * Zero or less only checks the event; a duration that is out of range waits forever.
+     * Zero or less only checks the event; a duration that is out of range waits for ever.
      *
      * @par Completion Signature
      * @code void(error_code, std::cv_status) @endcode
@@ -158,7 +158,7 @@ public:
     }
 
     /**
-     * @brief Sets the event and releases its waiters: all, or the first if the event is automatic.
+     * @brief Sets the event and lets its waiters pass: all, or the first if the event is automatic.
      *
      * The event is set once, even if the command has to be sent again. An event that is set stays set.
      *
@@ -166,7 +166,7 @@ public:
      * @code void(error_code) @endcode
      * @par Errors
      * `errc::session_closed`, errors of the server. `errc::unknown_outcome` if the session is closed
-     * meanwhile, or if the connection breaks and the server refuses the repetition.
+     * meanwhile, if the connection breaks and the server refuses the repetition, or if no answer comes for an hour.
      * @par Per-Operation Cancellation, Immediate completion
      * None.
      * @par Round trips

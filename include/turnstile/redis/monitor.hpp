@@ -221,10 +221,10 @@ public:
      * The exception of the body; then nothing is committed. Otherwise a `system_error` with one of these codes. Those
      * of @ref async_mutex::async_lock. `errc::bad_state` if a field of the state cannot be parsed as its member's type,
      * or a value cannot be written. `turnstile::errc::lost` if the lock was lost, even if the body returned normally;
-     * then nothing was written. `errc::unknown_outcome` if the changes may have been written: the server could not be
-     * reached until the lease expired, has lost its memory, or refuses a commit that it may have executed.
-     * `errc::server_error` if the server refused to write the changes. `operation_aborted` if, before the body started,
-     * the operation was cancelled, or the monitor or the session was destroyed.
+     * then nothing was written since its last wait. `errc::unknown_outcome` if the changes may have been written: the
+     * server could not be reached until the lease expired, has lost its memory, or refuses a commit that it may have
+     * executed. `errc::server_error` if the server refused to write the changes. `operation_aborted` if, before the
+     * body started, the operation was cancelled, or the monitor or the session was destroyed.
      * @par Per-Operation Cancellation
      * All types. Before the grant, the wait is aborted; afterwards, the signal is forwarded to the body. The
      * commit cannot be cancelled.

@@ -50,7 +50,7 @@ void start_close(const std::shared_ptr<session_core>& core,
 /// The thread that runs a session.
 enum class session_thread
 {
-    /// The session runs on the given executor. If that is busy for longer than a lease, locks are lost.
+    /// The session runs on the given executor. If that is busy for longer than half of a lease, locks may be lost.
     shared,
     /// The session starts its own thread, so that the program's threads cannot delay renewals.
     own,
@@ -78,12 +78,12 @@ enum class session_thread
  * (`mutex_options::lease`) continue. The session keeps trying, and operations work again once an attempt succeeds.
  *
  * @par Lifetime
- * When the session is destroyed, operations complete with `operation_aborted`, with the error of a connection that
- * breaks before the answer, or with `errc::unknown_outcome`. Locks stay held until their leases expire. To release
- * them, call @ref async_close before. Guards and mutexes may outlive the session. With session_thread::own, the guards
- * are invalid when the destructor returns, and the logger is no longer called. This destructor waits while the system
- * resolves a name. With session_thread::shared, or if the destructor runs on the session's own thread, the session ends
- * on its executor, soon after the destructor. Until then, the guards may still be valid, and the logger may be called.
+ * When the session is destroyed, operations complete with `operation_aborted`; one whose command was sent may complete
+ * as if the connection had broken. Locks stay held until their leases expire. To release them, call @ref async_close
+ * before. Guards and mutexes may outlive the session. With session_thread::own, the guards are invalid when the
+ * destructor returns, and the logger is no longer called. Such a destructor waits if the system is resolving a name.
+ * With session_thread::shared, or if the destructor runs on the session's own thread, the session ends on its
+ * executor, soon after the destructor. Until then, the guards may be valid, and the logger may be called.
  *
  * @par Fork
  * A forked process cannot use the session of its parent: operations complete with `errc::session_closed`. Its copies
@@ -125,7 +125,7 @@ public:
     session(const session&) = delete;
     session& operator=(const session&) = delete;
 
-    /// Ends the session without notifying the server. Waits for the session's own thread, if it has one. Otherwise, the
+    /// Ends the session without telling the server. Waits for the session's own thread, if it has one. Otherwise, the
     /// session ends on its executor.
     ~session();
 
@@ -161,8 +161,8 @@ public:
     }
 
     /**
-     * @brief Sends a ping. When the answer arrives, the server has received all commands that were started
-     * before.
+     * @brief Sends a ping. When the answer arrives, the server has received all commands that the session
+     * sent before.
      *
      * @par Completion Signature
      * @code void(error_code) @endcode
@@ -194,9 +194,9 @@ public:
      * @code void(error_code) @endcode
      * @par Errors
      * `errc::unknown_outcome` if the server could not be reached within the connect timeout. There is no such error
-     * in two cases: the session was never connected, or it holds nothing and waits for nothing. With this error,
-     * releases, commits and ends of jobs in progress also fail with `errc::unknown_outcome`, and the locks are free
-     * when their leases expire.
+     * in two cases: the session was never connected, or the server has to learn nothing: the session holds nothing and
+     * waits for nothing, and did so when the connection broke. With this error, releases, commits and finishes of jobs
+     * that are in progress also fail with `errc::unknown_outcome`, and the locks are free when their leases expire.
      * `errc::session_closed` if the session was closed before.
      * @par Immediate completion
      * Never.

@@ -3,10 +3,9 @@
 --
 -- KEYS       lock (and the state, of a monitor)
 -- ARGV       prefix, id, fence, slot, lease ms, claim ms, idle ms, waiter (the id of the attempt that waits then; may
---            be empty), condition (on which it waits), count (of the pairs that follow: a condition, and one or all;
---            or the record of a contribution, and contribute or withdraw. Then for each changed field of the state:
---            name; '=' and value, or empty to remove it. Instead of fields, the last fence, if a cohort has handed the
---            lock over)
+--            be empty), condition (on which it waits), count (of pairs); the pairs: a condition, and one or all; or the
+--            record of a contribution, and contribute or withdraw. Then for each changed field of the state: name; '='
+--            and value, or empty to remove it. If a cohort has handed the lock over, the last fence instead of fields
 -- returns    released | lost | unknown | foreign | wrongtype; the extra is the ticket on the condition
 -- repeated   answers as the first call did, until the slot is used for another release
 -- wakes      the notified waiters; the first waiter of the queue
@@ -73,7 +72,7 @@ elseif not released then
   end_expired(s, fence)
 end
 mark_responsive(s, id)
--- A released lock is in doubt during a grace. Without contributions, it expires all the same.
+-- During a grace, a released lock is in doubt: nothing is granted, only pending contributions are processed.
 if s.holder == '' then grant_next(s) elseif s.pending then process_pending(s) end
 save(s, ARGV[5], ARGV[7])
 return released and stands and answer(s, 'released', nil, ticket) or answer(s, outcome_of_grant(s, fence + 0, slot))

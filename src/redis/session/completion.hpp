@@ -65,6 +65,7 @@ public:
 
     ~completion()
     {
+        // Destroyed after the lock.
         std::shared_ptr<void> rest;
         const std::lock_guard lock(common_mutex());
         unlink();
@@ -73,19 +74,19 @@ public:
         rest = evict();
     }
 
-    /// Sets the function that cancels the operation: called when the handler's slot emits a cancellation, and after the
-    /// end of the context. Only the initiating function may call this, before it shares the completion.
+    /// Sets the function that cancels the operation: called when the handler's slot receives a cancellation, and after
+    /// the end of the context. Only the initiating function may call this, before it shares the completion.
     void on_cancel(std::function<void()> cancel)
     {
         if (auto slot = boost::asio::get_associated_cancellation_slot(pending_->handler);
             slot.is_connected())
-            // any_completion_handler passes on no cancellation of type none.
+            // any_completion_handler does not forward a cancellation of type none.
             slot.assign([cancel](boost::asio::cancellation_type) { cancel(); });
         pending_->cancel = std::move(cancel);
     }
 
-    /// The operation has started: if it ends without a result, it is aborted. For the function that passes the
-    /// operation to the engine, and holds a reference meanwhile.
+    /// The operation has started: if it ends without a result, it is aborted. Only the function that passes the
+    /// operation to the session's engine calls this; it holds a reference meanwhile.
     void set_started() noexcept { has_started_ = true; }
 
     /// Posts the handler. Returns false if it was posted before, or if its context has ended.
@@ -102,7 +103,7 @@ public:
     }
 
 private:
-    /// Completes the operation although the session's context ended without a result.
+    /// Completes an operation that the end of the session's context left without a result.
     template <class... Results>
     void abort(std::type_identity<std::tuple<error_code, Results...>> /*signature*/) noexcept
     try
@@ -113,7 +114,7 @@ private:
     {
     }
 
-    /// The executor of a handler that has to be dispatched to it; it keeps its context running.
+    /// The handler's own executor, if the handler has to be dispatched to it. Keeps that executor's context running.
     using home_type = std::optional<boost::asio::any_completion_executor>;
 
     struct pending

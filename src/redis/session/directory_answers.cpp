@@ -64,7 +64,7 @@ error_code end_call(call_names& names, named_call& call, std::string_view answer
 {
     const bool executed = answer.starts_with("ok");
     names.end(call, executed);
-    // A permit that has ended does not come back.
+    // An ended permit stays ended.
     const bool is_final = executed || answer.starts_with("unheld");
     return call.repeated && !is_final ? errc::unknown_outcome : error_code();
 }

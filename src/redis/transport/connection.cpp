@@ -23,8 +23,8 @@
 #include "redis/transport/link.hpp"
 #include "redis/transport/self_test.hpp"
 
-// The loop: makes a link, tests it, reports it as connected, waits until it breaks, reports that, and repeats. A link
-// that fails at once is followed by a pause.
+// The loop: makes a link, tests it, reports it as connected, waits until it breaks, reports that, and repeats. The
+// second failure in a row and later ones are followed by a pause.
 //
 // The loop is owned by the operations of its link and by the handle of its owner, and owns no operation. So the
 // destruction of the context destroys all of them.
@@ -37,7 +37,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-/// The shortest pause before an attempt; the first attempt after a break follows at once.
+/// The shortest pause before an attempt.
 constexpr milliseconds shortest_pause{20};
 /// A link with a shorter life has failed. So a server that drops links at once is not flooded with attempts.
 constexpr milliseconds shortest_life{100};
@@ -59,7 +59,7 @@ public:
     }
 
     void start() override { attempt(); }
-    /// The observer is being destroyed. After close(), it may be so on any thread, and this changes nothing.
+    /// The observer is being destroyed: after close(), perhaps on another thread, so this must not write then.
     void forget()
     {
         if (observer_ != nullptr)
@@ -266,7 +266,7 @@ private:
         opened_at_ = std::chrono::steady_clock::now();
         await_role_check();
         trouble_.clear();
-        // If the log has reported a trouble, it reports the end of that as a warning.
+        // If the log has reported a problem, it reports the end of that as a warning.
         log(std::exchange(has_reported_, false) ? log_level::warning : log_level::info,
             fmt::format("connected to {}, Redis {}, connection {}", settings_.server_name(),
                         test_->server().version, incarnation_));
@@ -275,9 +275,9 @@ private:
         observer_->connected(incarnation_, test_->server());
     }
 
-    /// A server that becomes a replica keeps its connections, and refuses only what may write. A session whose workers
-    /// wait for jobs sends no such command, and neither does a connection for acknowledgements. So the connection runs
-    /// the script of the self-test, which the server may refuse: the link ends then.
+    /// A server that becomes a replica keeps its connections, and refuses only commands that may write. A session whose
+    /// workers wait for jobs sends none, nor does the connection of a replica_watch. So the connection runs the script
+    /// of the self-test. If the server refuses that, the link ends.
     void await_role_check()
     {
         timer_.expires_after(settings_.lease);
@@ -319,7 +319,7 @@ private:
         const auto lived = std::chrono::steady_clock::now() - opened_at_;
         if (was_open && lived > shortest_life)
             failures_ = 0;
-        // The trouble has ended only if the link has survived a health check.
+        // The problem has ended only if the link has survived a health check.
         if (was_open && lived > 2 * settings_.effective_health_check())
             reported_.clear();
         // If the server refuses the health check, Boost.Redis ends the open link with a refusal.
@@ -351,7 +351,7 @@ private:
     /// Logs a problem once; repetitions have the level debug.
     void report_once(log_level level, const std::string& cause, const std::string& text)
     {
-        // The server's texts may differ in each attempt, too.
+        // The server's texts may differ in each attempt, too, so the set needs a limit.
         constexpr std::size_t limit = 1000;
         if (reported_.size() == limit)
             reported_.clear();
@@ -428,8 +428,8 @@ private:
     std::string trouble_;
     // Whether this attempt failed because config::credentials threw an exception.
     bool lacks_credentials_ = false;
-    // The problems that were logged since a link worked last, whether their end is to be logged as a warning,
-    // and the last logged warning.
+    // The problems that were logged since a link last survived a health check, whether their end is to be logged as a
+    // warning, and the last logged warning.
     std::set<std::string> reported_;
     bool has_reported_ = false;
     std::string warned_;

@@ -16,13 +16,14 @@
 #include <utility>
 #include <variant>
 
-// A URL has four parts. Each is cut off before it is decoded, so that an encoded delimiter delimits nothing:
+// Each part of a URL is cut off before it is decoded, so that an encoded delimiter delimits nothing:
 //
 //   scheme "://" [user [":" password] "@"] hosts ["/" path] ["?" options]
+//   "unix://" [user [":" password] "@"] path ["?" options]
 //
 // An error quotes the wrong part, but nothing that could contain a password: neither the URL, nor the scheme, nor the
 // part before the "@", nor a port that is no number or too long, nor the value of an unknown option, nor an option
-// without a value, nor any part of an option behind a password.
+// without a value, nor any part of an option after a password. (Without a host, "redis://user:12/rest" quotes "rest".)
 
 namespace turnstile::redis::detail {
 
@@ -207,7 +208,7 @@ void parse_options(std::string_view text, config& to)
                 throw;
             // The option may be a part of the password.
             refuse(password +
-                   ": an & in it must be percent-encoded; otherwise, an option behind it is "
+                   ": an & in it must be percent-encoded. If there is none, a later option is "
                    "unknown, not name=value, or has a wrong value");
         }
 }
@@ -308,7 +309,8 @@ void parse_url(std::string_view url, config& to)
     // Otherwise the beginning of a password would be taken for a port, and the end of one for a database.
     if (place.find('@') != std::string_view::npos ||
         (hosts.find('@') == std::string_view::npos && url.find('@') != std::string_view::npos))
-        refuse("user and password: / and ? must be percent-encoded, and @ behind the host as well");
+        refuse(
+            "user and password: / and ? must be percent-encoded, and so must an @ after the host");
     parse_user(take_user(hosts), to);
     if (scheme == "redis" || scheme == "rediss")
         to.server = parse_host(hosts, redis_port);
