@@ -64,7 +64,7 @@ const std::vector<refused> refused_urls{
     {"redis://h?password=a&b", "password: an & in it must be percent-encoded; otherwise, an option "
                                "behind it is unknown, not name=value, or has a wrong value"},
     {"redis://h?sentinel_password=a&leese=1s",
-     "sentinel_password: an & in it must be percent-encoded; otherwise, an option behind it is "
+     "sentinel_password: an & in it must be percent-encoded. If there is none, a later option is "
      "unknown, not name=value, or has a wrong value"},
     {"redis://h?lease=15", "lease=15: must be a whole number with its unit, like 500ms, 15s, 2min "
                            "or 1h"},

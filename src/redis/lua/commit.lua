@@ -3,9 +3,10 @@
 --
 -- KEYS       lock (and the state, of a monitor)
 -- ARGV       prefix, id, fence, slot, lease ms, claim ms, idle ms, waiter (the id of the attempt that waits then; may
---            be empty), condition (on which it waits), count (of pairs); the pairs: a condition, and one or all; or the
---            record of a contribution, and contribute or withdraw. Then for each changed field of the state: name; '='
---            and value, or empty to remove it. If a cohort has handed the lock over, the last fence instead of fields
+--            be empty), condition (on which it waits), count (of the pairs that follow: a condition, and one or all;
+--            or the record of a contribution, and contribute or withdraw. After them, for each changed field of the
+--            state: its name; '=' and the value, or empty to remove it. If a cohort has handed the lock over, its last
+--            fence instead of fields)
 -- returns    released | lost | unknown | foreign | wrongtype; the extra is the ticket on the condition
 -- repeated   answers as the first call did, until the slot is used for another release
 -- wakes      the notified waiters; the first waiter of the queue

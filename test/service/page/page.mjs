@@ -117,6 +117,13 @@ async function take(page, name, lease) {
   await form.getByRole('button', {name: 'Down'}).click();
 }
 
+// Clicks a button of a permit or a wait of this page. The lists of all permits and waits stand above it, so it moves when
+// their first element is shown.
+async function press(page, name, button) {
+  await row(page, name).locator('.holders li, .queue li').first().waitFor();
+  await row(page, name).getByRole('button', {name: button}).click();
+}
+
 const confirm = page => page.locator('#confirm-yes').click();
 const live = page => page.locator('body.live').waitFor();
 const lost = page => page.locator('body.lost').waitFor();
@@ -190,7 +197,7 @@ const tests = {
     await form.getByLabel('Lease').fill('600');
     await form.getByRole('button', {name: 'Down'}).click();
     await waiters(page, 'room', '1');
-    await row(page, 'room').getByRole('button', {name: 'Stop waiting'}).click();
+    await press(page, 'room', 'Stop waiting');
     await waiters(page, 'room', '0');
     await form.getByRole('button', {name: 'Down'}).click();
     await waiters(page, 'room', '1');
@@ -238,7 +245,7 @@ const tests = {
     await shows(own(page, 'winch'), /ends in 9 min/);
     // The answer to a renewal may arrive after the end of the former lease.
     const held_back = new Promise(resolve => page.route('**/semaphore/renew', resolve));
-    await row(page, 'winch').getByRole('button', {name: 'Renew'}).click();
+    await press(page, 'winch', 'Renew');
     const request = await held_back;
     await page.clock.fastForward(600_000);
     await own(page, 'winch').waitFor({state: 'detached'});
@@ -265,10 +272,10 @@ const tests = {
     await take(page, 'lift', 600);
     const [renewed] = await Promise.all([
       page.waitForResponse('**/semaphore/renew'),
-      row(page, 'lift').getByRole('button', {name: 'Renew'}).click(),
+      press(page, 'lift', 'Renew'),
     ]);
     assert.equal(renewed.status(), 200);
-    await row(page, 'lift').getByRole('button', {name: 'Release'}).click();
+    await press(page, 'lift', 'Release');
     await permits(page, 'lift', '0');
     await value(page, 'lift', '1');
     await server.end();
@@ -500,14 +507,14 @@ const tests = {
     await confirm(page);
     await changed('+', '2');
     await take(page, 'lamp', 600);
-    await row(page, 'lamp').getByRole('button', {name: 'Release'}).click();
+    await press(page, 'lamp', 'Release');
     await changed('-', '1');
     await changed('-', '0');
     const form = row(page, 'lamp').locator('form');
     await form.getByRole('spinbutton', {name: 'Wait'}).fill('600');
     await form.getByRole('button', {name: 'Down'}).click();
     await waiters(page, 'lamp', '1');
-    await row(page, 'lamp').getByRole('button', {name: 'Stop waiting'}).click();
+    await press(page, 'lamp', 'Stop waiting');
     await waiters(page, 'lamp', '0');
     await changed('+', '1');
   },
