@@ -61,8 +61,8 @@ const std::vector<refused> refused_urls{
     {"redis://h?lease", "an option must be name=value"},
     {"redis://h?=1", "an option must be name=value"},
     {"redis://h?leese=1s", "unknown option 'leese'"},
-    {"redis://h?password=a&b", "password: an & in it must be percent-encoded; otherwise, an option "
-                               "behind it is unknown, not name=value, or has a wrong value"},
+    {"redis://h?password=a&b", "password: an & in it must be percent-encoded. If there is none, a "
+                               "later option is unknown, not name=value, or has a wrong value"},
     {"redis://h?sentinel_password=a&leese=1s",
      "sentinel_password: an & in it must be percent-encoded. If there is none, a later option is "
      "unknown, not name=value, or has a wrong value"},
