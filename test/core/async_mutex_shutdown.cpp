@@ -38,6 +38,7 @@
 #include <support/manual_clock.hpp>
 #include <support/minimal_executor.hpp>
 #include <support/owning_executor.hpp>
+#include <support/owning_service.hpp>
 #include <turnstile/async_lock_all.hpp>
 #include <turnstile/async_mutex.hpp>
 #include <turnstile/async_semaphore.hpp>
@@ -61,6 +62,7 @@ using turnstile::async_mutex;
 using turnstile::test::manual_clock;
 using turnstile::test::manual_timer;
 using turnstile::test::owning_executor;
+using turnstile::test::owning_service;
 
 using shared_mutex_ptr = std::shared_ptr<async_mutex>;
 using life = std::shared_ptr<int>;
@@ -379,25 +381,6 @@ public:
     }
 };
 
-/// A service that owns an object until its shutdown.
-class owner final : public asio::execution_context::service
-{
-public:
-    using key_type = owner;
-    inline static asio::execution_context::id id;
-
-    owner(asio::execution_context& context, std::shared_ptr<void> owned)
-        : service(context)
-        , owned_(std::move(owned))
-    {
-    }
-
-private:
-    void shutdown() override { owned_.reset(); }
-
-    std::shared_ptr<void> owned_;
-};
-
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(a_wait_may_start_while_its_context_shuts_down)
@@ -414,7 +397,8 @@ BOOST_AUTO_TEST_CASE(a_wait_may_start_while_its_context_shuts_down)
             executor, [life](const turnstile::error_code&, async_mutex::guard_type) {}));
     };
     // Older than the library's service, so it shuts down later.
-    asio::make_service<owner>(*context, std::shared_ptr<void>(nullptr, [&](void*) { start(); }));
+    asio::make_service<owning_service>(*context,
+                                       std::shared_ptr<void>(nullptr, [&](void*) { start(); }));
     start();
     BOOST_TEST(life.use_count() == 2);
     context.reset();

@@ -22,6 +22,7 @@
 #include <string>
 #include <support/attempt.hpp>
 #include <support/lock_client.hpp>
+#include <support/owning_service.hpp>
 #include <support/race.hpp>
 #include <support/reading_room.hpp>
 #include <support/redis_server.hpp>
@@ -60,6 +61,7 @@ using turnstile::redis::session;
 using turnstile::redis::session_thread;
 using turnstile::test::attempt;
 using turnstile::test::drain;
+using turnstile::test::owning_service;
 using turnstile::test::path;
 using turnstile::test::race;
 using turnstile::test::reading_room;
@@ -112,25 +114,6 @@ struct scene
     latch countdown{*own, "d", 2};
     job_queue<std::string> jobs{*own, "e"};
     semaphore_directory directory{*own, "f"};
-};
-
-/// A service that owns an object until its shutdown.
-class owner final : public asio::execution_context::service
-{
-public:
-    using key_type = owner;
-    inline static asio::execution_context::id id;
-
-    owner(asio::execution_context& context, std::shared_ptr<void> owned)
-        : service(context)
-        , owned_(std::move(owned))
-    {
-    }
-
-private:
-    void shutdown() override { owned_.reset(); }
-
-    std::shared_ptr<void> owned_;
 };
 
 const std::string closed = make_error_code(turnstile::redis::errc::session_closed).message();
@@ -302,7 +285,8 @@ BOOST_AUTO_TEST_CASE(an_operation_that_starts_while_its_context_shuts_down_ends_
             executor, [life](const turnstile::error_code&, async_mutex::guard_type) {}));
     };
     // Older than the library's service, so it shuts down later.
-    asio::make_service<owner>(*doomed, std::shared_ptr<void>(nullptr, [&](void*) { start(); }));
+    asio::make_service<owning_service>(*doomed,
+                                       std::shared_ptr<void>(nullptr, [&](void*) { start(); }));
     start();
     doomed.reset();
     BOOST_TEST(life.use_count() == 1);
