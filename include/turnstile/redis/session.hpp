@@ -195,7 +195,7 @@ public:
      * @par Errors
      * `errc::unknown_outcome` if the server could not be reached within the connect timeout. There is no such error
      * in two cases: the session was never connected, or the server has to learn nothing: the session holds nothing and
-     * waits for nothing, and did so when the connection broke. With this error, releases, commits and finishes of jobs
+     * waits for nothing, now and when the connection broke. With this error, releases, commits and finishes of jobs
      * that are in progress also fail with `errc::unknown_outcome`, and the locks are free when their leases expire.
      * `errc::session_closed` if the session was closed before.
      * @par Immediate completion

@@ -96,7 +96,7 @@ public:
         other.parts_.clear();
     }
 
-    /// Its holder hears of no loss any more.
+    /// The permit's holder hears of no loss any more.
     void give_up() noexcept
     {
         const std::lock_guard lock(common_mutex());
@@ -181,7 +181,7 @@ void release_part(const permit_share::part& part, bool stays_outside, const list
         done->set_started();
 }
 
-/// Gives a permit up that may be empty.
+/// Releases all parts of a permit, which may be empty. See release_part().
 void release_all(const std::shared_ptr<permit_share>& share, bool stays_outside) noexcept
 {
     if (!share)

@@ -118,7 +118,7 @@ private:
     std::atomic<bool> has_ended_{false};
 };
 
-/// What a session holds under this number; null if nobody refers to it any more.
+/// Returns the lease with this number; null if nobody refers to it any more.
 template <class Held>
 std::shared_ptr<Held> find_held(const std::unordered_map<std::uint64_t, std::weak_ptr<Held>>& all,
                                 std::uint64_t id)

@@ -24,7 +24,7 @@ struct proposal
         std::string value;
         /// The value that a missing field has, in the same form.
         std::string otherwise;
-        /// The range of a number. For others, two texts that are known to differ from the value; any third one may
+        /// The range of a number. Otherwise, two texts that are known to differ from the value; any third one may
         /// stand for the same value. If both are empty, every other text differs.
         std::string least;
         std::string most;
