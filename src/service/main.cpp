@@ -215,6 +215,8 @@ std::optional<int> read_settings(int argc, char** argv, server_settings& connect
             if (std::string_view(error.what()).starts_with(name + ": ") && !is_argument(name))
                 std::cerr << "This is the value of the variable " << each->get_envname() << ".\n";
         }
+        if (!std::cout.flush())
+            throw std::runtime_error("cannot write to the standard output");
         return status;
     }
     configure_log(levels.at(level), format == "json");

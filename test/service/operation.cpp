@@ -812,6 +812,19 @@ BOOST_AUTO_TEST_CASE(error_of_a_variable_names_it)
     BOOST_TEST(option.find("variable") == std::string::npos, option);
 }
 
+BOOST_AUTO_TEST_CASE(a_help_that_cannot_be_written_is_an_error)
+{
+    for (const std::string option : {"--help", "--version"})
+        for (const auto& [output, expected] :
+             {std::pair("/dev/full", 1), std::pair("/dev/null", 0)})
+        {
+            const std::string command = TURNSTILE_SERVER_PROGRAM " " + option + " > " + output;
+            // NOLINTNEXTLINE(concurrency-mt-unsafe,bugprone-command-processor): the words are those of the test.
+            const int status = std::system((command + " 2> /dev/null").c_str());
+            BOOST_TEST(WEXITSTATUS(status) == expected, command);
+        }
+}
+
 BOOST_AUTO_TEST_CASE(tokens_that_no_request_can_contain_are_refused)
 {
     for (const std::string variable :
