@@ -31,7 +31,7 @@ public:
 
     [[nodiscard]] bool is_set() const noexcept { return most_ > 0; }
 
-    /// The number of jobs that may start now.
+    /// The number of jobs that may start now. More may have started: by workers that had their unit before the limit.
     [[nodiscard]] std::size_t remaining(time_point now) noexcept
     {
         if (!is_set())

@@ -82,6 +82,7 @@ void parse_entries(const std::vector<std::string>& leaves, semaphore_detail& res
         each.units = next_number(text);
         const std::int64_t fence = next_number(text);
         each.fencing_token = static_cast<std::uint64_t>(fence);
+        // A token is the time of its grant.
         each.held_for = milliseconds_between(fence, now);
         each.lease_left = milliseconds_between(now, next_number(text));
         each.lease = std::chrono::milliseconds(next_number(text));

@@ -99,6 +99,7 @@ std::optional<lock_status> parse_status(std::span<const std::string> leaves, ins
             lock_holder& each = result.holders.emplace_back();
             each.session = parse_identity(leaves[1]);
             each.is_connected = connected != 0;
+            // A token is the time of its grant.
             each.fencing_token = static_cast<std::uint64_t>(since);
             each.held_for = time_between(since, now);
             each.lease_left = time_between(now, deadline);
