@@ -25,8 +25,10 @@
 #include <turnstile/redis/config.hpp>
 #include <turnstile/redis/error.hpp>
 #include <turnstile/redis/event.hpp>
+#include <turnstile/redis/job_queue.hpp>
 #include <turnstile/redis/latch.hpp>
 #include <turnstile/redis/monitor.hpp>
+#include <turnstile/redis/semaphore_directory.hpp>
 #include <turnstile/redis/shared_mutex.hpp>
 #include <turnstile/transaction.hpp>
 #include <utility>
@@ -165,12 +167,33 @@ struct user_of_all : turnstile::test::coroutine_scene
         co_await round.async_arrive_and_drop();
     }
 
+    task use_jobs()
+    {
+        turnstile::redis::job_queue<std::string> jobs(session, name);
+        co_await jobs.async_push("work");
+        auto job = co_await jobs.async_next();
+        co_await job.async_finish();
+        BOOST_TEST((co_await jobs.async_counts()).waiting == 0U);
+    }
+
+    task use_directory()
+    {
+        turnstile::redis::semaphore_directory units(session, name);
+        co_await units.async_create(name, 1);
+        const auto taken = co_await units.async_take(name, 1, {});
+        co_await units.async_add(name, 1);
+        BOOST_TEST((co_await units.async_list({}, 1)).semaphores.size() == 1U);
+        co_await units.async_remove(name);
+    }
+
     void use_all()
     {
         run([this] { return use_mutex(); });
         run([this] { return use_monitor(); });
         run([this] { return use_pools(); });
         run([this] { return use_gates(); });
+        run([this] { return use_jobs(); });
+        run([this] { return use_directory(); });
     }
 
     const std::string name = "orders/42";
@@ -206,8 +229,8 @@ BOOST_AUTO_TEST_CASE(acl_without_the_channel)
 BOOST_AUTO_TEST_CASE(acl_patterns_let_every_kind_of_object_be_used)
 {
     std::vector<std::string> of_each_kind;
-    for (const char* kind :
-         {"mutex", "monitor", "semaphore", "shared_mutex", "event", "latch", "barrier"})
+    for (const char* kind : {"mutex", "monitor", "semaphore", "shared_mutex", "event", "latch",
+                             "barrier", "jobs", "directory"})
         of_each_kind.push_back("~turnstile:{*}:" + std::string(kind) + "*:orders*");
     for (const auto& patterns : {std::vector<std::string>{"~turnstile:{*}:*:orders*"},
                                  std::vector<std::string>{"~turnstile:*"}, of_each_kind})

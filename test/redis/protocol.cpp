@@ -40,16 +40,23 @@ BOOST_AUTO_TEST_CASE(every_status)
     using status = script_answer::status_code;
     const std::vector<std::pair<std::string, status>> all{{"own", status::own},
                                                           {"queued", status::queued},
+                                                          {"asleep", status::asleep},
                                                           {"busy", status::busy},
                                                           {"gone", status::gone},
                                                           {"released", status::released},
                                                           {"cancelled", status::cancelled},
                                                           {"lost", status::lost},
+                                                          {"unmet", status::unmet},
                                                           {"unknown", status::unknown},
+                                                          {"impossible", status::impossible},
+                                                          {"ok", status::ok},
+                                                          {"excess", status::excess},
+                                                          {"exists", status::exists},
                                                           {"mismatch", status::mismatch},
                                                           {"foreign", status::foreign},
                                                           {"wrongtype", status::wrong_type},
-                                                          {"damaged", status::damaged}};
+                                                          {"damaged", status::damaged},
+                                                          {"missing", status::missing}};
     for (const auto& [name, said] : all)
     {
         // If the keys are not ours, the answer contains only its status.
