@@ -97,7 +97,7 @@ public:
     {
     }
 
-    /// Releases the present lock, then moves the other one; @p other is empty afterwards.
+    /// Moves the other lock here, then releases the former one; @p other is empty afterwards.
     lock_guard& operator=(lock_guard&& other) noexcept
     {
         lock_guard(std::move(other)).swap(*this);

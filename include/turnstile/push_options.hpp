@@ -119,7 +119,7 @@ public:
     /// The value of @ref attempts(std::ptrdiff_t).
     [[nodiscard]] std::ptrdiff_t attempts() const noexcept { return attempts_; }
 
-    /// The delay after the first attempt.
+    /// The longest delay after the first attempt.
     [[nodiscard]] duration backoff_first() const noexcept { return backoff_first_; }
 
     /// The longest delay after an attempt.

@@ -216,8 +216,8 @@ private:
         }
         else if (program_ && !program_->status())
         {
-            // The keys of a terminal reach the program, too, unless it has its own group. That the terminal has closed
-            // is known only to the first process of its session.
+            // The kernel sends Ctrl-C to the program, too, unless it has its own group. It reports a closed terminal
+            // only to the first process of the session.
             if (signal.ssi_code <= 0 || number == SIGHUP || program_->has_own_group())
                 program_->send(number);
         }
@@ -252,7 +252,7 @@ private:
     // Before this process opens files of its own.
     const std::set<int> descriptors_ = inheritable_descriptors();
     asio::io_context context_{1};
-    // Before the session starts a thread, which would receive signals.
+    // Before the resolver of the session starts a thread, which would receive signals.
     signals signals_;
     redis::session session_;
     asio::cancellation_signal cancel_;

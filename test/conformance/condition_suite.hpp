@@ -14,7 +14,7 @@
 //
 //   mutex_type               the type of its mutex, with is_leased and can_be_lost
 //   condition_type           the tested type
-//   survives_restart         whether locks outlive the process
+//   outlives_process         whether locks outlive the process
 //   make_mutex()             returns a mutex with a new, free lock
 //   make_condition(mutex)    returns a new condition of that mutex
 //
@@ -54,8 +54,8 @@ struct condition_test : backend_test<Provider>
     using awaitable = typename backend_test<Provider>::template awaitable<T>;
 
     static_assert(awaitable_condition<condition_type>);
-    static_assert(!Provider::survives_restart || mutex_type::is_leased);
-    // An operation that is kept is started from a copy.
+    static_assert(!Provider::outlives_process || mutex_type::is_leased);
+    // co_await copies an operation that has a name.
     static_assert(std::copy_constructible<decltype(std::declval<condition_type&>().async_wait(
                       std::declval<guard_type&>()))>);
 
@@ -346,8 +346,6 @@ TURNSTILE_CONDITION_TEST(a_predicate_is_evaluated_under_the_lock)
         });
     BOOST_TEST(t.number == 3);
 }
-
-// --- time limits ------------------------------------------------------------------------------
 
 TURNSTILE_CONDITION_TEST(a_predicate_that_throws_ends_the_wait_holding_the_lock)
 {

@@ -47,7 +47,7 @@ struct latch_test : backend_test<Provider>
     {
     }
 
-    /// Waits for the latch, and records the name.
+    /// Waits for the latch, and records the name; in upper case if the wait was aborted.
     auto wait(char name)
     {
         return [this, name]() -> task

@@ -13,7 +13,7 @@
 // A provider meets the requirements of support/backend_test.hpp, and has:
 //
 //   mutex_type                 the tested type, with is_leased and can_be_lost
-//   survives_restart           whether locks outlive the process
+//   outlives_process           whether locks outlive the process
 //   make_mutex()               returns a mutex with a new, free lock
 //
 // The tests use only asynchronous operations. They do not depend on time: a time limit is either never reached, or
@@ -53,7 +53,7 @@ struct mutex_test : backend_test<Provider>
     static_assert(awaitable_mutex<mutex_type>);
     // A lock can be lost if and only if it is leased.
     static_assert(mutex_type::can_be_lost == mutex_type::is_leased);
-    static_assert(!Provider::survives_restart || mutex_type::is_leased);
+    static_assert(!Provider::outlives_process || mutex_type::is_leased);
 
     /// Starts a coroutine that acquires the lock, records the name, lets others run, and releases the lock.
     void spawn_waiter(char name)

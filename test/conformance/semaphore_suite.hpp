@@ -13,7 +13,7 @@
 // A provider meets the requirements of support/backend_test.hpp, and has:
 //
 //   semaphore_type                         the tested type, with is_leased and can_be_lost
-//   survives_restart                       whether taken units stay taken when the process ends
+//   outlives_process                       whether taken units stay taken when the process ends
 //   make_semaphore(available, capacity)    returns a new semaphore
 //
 // The tests use only asynchronous operations. They do not depend on time: a time limit is either never reached, or
@@ -48,7 +48,7 @@ struct semaphore_test : backend_test<Provider>
     static_assert(awaitable_semaphore<semaphore_type>);
     // A lock can be lost if and only if it is leased.
     static_assert(semaphore_type::can_be_lost == semaphore_type::is_leased);
-    static_assert(!Provider::survives_restart || semaphore_type::is_leased);
+    static_assert(!Provider::outlives_process || semaphore_type::is_leased);
 
     explicit semaphore_test(std::ptrdiff_t capacity)
         : semaphore_test(capacity, capacity)

@@ -95,7 +95,7 @@ BOOST_AUTO_TEST_CASE(a_mismatch_names_both_tokens)
     BOOST_TEST(mismatch.code() == errc::not_owner);
 }
 
-BOOST_AUTO_TEST_CASE(a_mismatch_says_that_the_lock_is_free)
+BOOST_AUTO_TEST_CASE(a_mismatch_without_a_holder_token_expects_none)
 {
     const owner_mismatch mismatch(owner_token(), owner_token(7));
     BOOST_TEST(mismatch.what() ==

@@ -286,7 +286,7 @@ BOOST_AUTO_TEST_CASE(the_ordinary_path_has_the_effects_of_the_full_one)
                 store.published.clear();
                 redis_store other = store;
                 redis_store third = store;
-                // The ordinary path may leave such a flag as it is, but makes none.
+                // The ordinary path may leave such a flag as it is, but does not make a flag stale.
                 const bool was_stale = calls::has_stale_flag(store);
                 const redis_reply reply = with_path.run(store, ask.script, its_keys, ask.arguments);
                 const redis_reply same =

@@ -61,7 +61,7 @@ public:
     }
 
     /// Releases the guard. @p token has to give the operations of all kinds the same result type, as a
-    /// handler or `use_awaitable` does. It has to stay alive until the operation has started.
+    /// handler or `use_awaitable` does. The guard has to stay alive until the operation has started.
     template <class CompletionToken>
     auto release(CompletionToken token)
     {

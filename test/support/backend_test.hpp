@@ -104,7 +104,7 @@ class local_backend
 {
 public:
     using executor_type = Executor;
-    static constexpr bool survives_restart = false;
+    static constexpr bool outlives_process = false;
 
     [[nodiscard]] boost::asio::io_context& context() { return context_; }
     [[nodiscard]] const executor_type& executor() const { return executor_; }

@@ -30,7 +30,7 @@ public:
     redis_backend() { session_.async_ready(boost::asio::use_future).get(); }
 
     using executor_type = boost::asio::any_io_executor;
-    static constexpr bool survives_restart = true;
+    static constexpr bool outlives_process = true;
 
     [[nodiscard]] boost::asio::io_context& context() { return context_; }
     [[nodiscard]] executor_type executor() { return context_.get_executor(); }

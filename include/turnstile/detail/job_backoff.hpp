@@ -24,7 +24,7 @@ public:
     {
         const auto most = options.backoff_most();
         auto full = options.backoff_first();
-        // After less than 64 doublings, any duration has reached any limit.
+        // After less than 64 doublings, any duration above 0 has reached any limit.
         for (std::ptrdiff_t i = 1; i < std::min<std::ptrdiff_t>(attempts, 64); ++i)
             full = std::min(2 * full, most);
         return std::chrono::ceil<push_options::duration>(full * random_part());

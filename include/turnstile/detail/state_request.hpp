@@ -45,7 +45,7 @@ protected:
     std::source_location location_;
 };
 
-/// A request that does not wait: an attempt that is not granted at once times out.
+/// A request that does not wait: an attempt that is not granted at once has failed.
 template <class Request>
 class try_request : public Request
 {

@@ -47,7 +47,7 @@ template <class T, class M, class Amount>
 [[nodiscard]] M sum_of(M T::* member, M before, Amount amount)
 {
     using wide = std::uint64_t;
-    // The difference of two 64-bit numbers fits in 64 bits without a sign; the rest is modulo 2^64.
+    // The difference of two 64-bit numbers fits in 64 bits without a sign; other results are modulo 2^64.
     const bool falls = std::is_signed_v<Amount> && amount < Amount{};
     const wide by = falls ? wide{0} - static_cast<wide>(amount) : static_cast<wide>(amount);
     const wide room =

@@ -227,7 +227,7 @@ void discard_delivery(Request& request, waiter& w) noexcept
 }
 
 /// The posted completion of a waiter; it owns the waiter. If it is destroyed without being invoked, it
-/// undoes the grant. A rerouted handler has a second one, @p AtHome, on its own executor.
+/// undoes the grant. A rerouted handler has a second one, @p AtHome: on its own executor.
 template <class Waiter, bool AtHome = false>
 class delivery
 {
@@ -317,7 +317,7 @@ public:
         whole(*this).drop();
     }
 
-    /// The same for a delivery that has left the executor of the waiter.
+    /// The same for a delivery AtHome: the executor of the waiter has been moved out.
     void discard_at_home() noexcept
     {
         canceller::detach(*this);
@@ -375,8 +375,8 @@ protected:
             slot.clear();
     }
 
-    /// Finishes on the handler's own executor, since the slot may be used only there. The caller has moved the executor
-    /// of the waiter out, so its context does not run out of work meanwhile.
+    /// Finishes on the handler's own executor, since the slot may be used only there. Meanwhile, the caller holds the
+    /// executor of the waiter, so its context does not run out of work.
     void finish()
     {
         if constexpr (is_rerouted<Handler>)

@@ -32,9 +32,9 @@
 // the queue share one word, see queue_word.hpp.
 //
 // Primitives. A primitive has to implement admit(), which decides from the word and the attempt, and
-// stores the grant in `attempt.value`, 64 bits that are the primitive's own. The others have defaults:
-// refuse(), if some requests can never be granted; end_wait(), evict_waiters() and abort_all(), if there
-// are several lists of waiters or a wait changes the state; live_grants(), if a grant refers to the
+// stores the grant in `attempt.value`, 64 bits that are the primitive's own. It overrides other functions if
+// needed: refuse(), if some requests can never be granted; end_wait(), evict_waiters() and abort_all(), if
+// there are several lists of waiters or a wait changes the state; live_grants(), if a grant refers to the
 // state; describe(), log_grant() and those beside them, if it can be watched. The public class
 // constructs the state by hosted.hpp. A request (wait_operation.hpp) connects the state with the operation.
 //
@@ -457,7 +457,7 @@ private:
 
     void destroy() noexcept override
     {
-        // Also if the contexts have shut down since: their threads may still be in evict().
+        // Even if links_ is empty by now: the thread of a context that shuts down may still be in evict().
         if (ever_linked_)
             context_registry::detach_all(*this);
         delete this;

@@ -54,7 +54,7 @@ public:
 
     /// The time within which the receiver has to confirm a new grant; from 100 ms to the lease. If
     /// waiters state different times, the longest one counts. After this time, the grant of an
-    /// unresponsive waiter ends with the next command about the lock. A renewal does not shorten the lease.
+    /// unresponsive waiter ends with the next command about the lock. No renewal ends the lease earlier.
     /// @return `*this`
     mutex_options& claim_lease(std::chrono::milliseconds value) noexcept
     {

@@ -104,7 +104,7 @@ local function refresh_conditions(s, ttl, least)
 end
 
 -- Writes the state, unless there is nothing to remember. Afterwards, all keys live for at least a lease and half of the
--- idle time. An extension sets that to a lease and the whole idle time, so most calls need not extend it. A grant may
+-- idle time. An extension lasts for a lease and the whole idle time, so few calls have to extend anything. A grant may
 -- last longer than the caller's lease: for the longest claim lease. Nor do the keys expire before the server's clock has
 -- passed the lock's clock and its token, which may both be ahead: a lock that was forgotten would grant lower tokens.
 -- Clients carry a high token to all locks that they use, so for a token alone, the keys remain for an hour at most.
@@ -120,8 +120,8 @@ local function save(s, lease, idle)
     lives = least + slack
     s.expiry = math.min(lives, s.conditions and refresh_conditions(s, lease + idle, usual) or lives)
   end
-  -- A new key lives as long as the lock, which has to remember everything since it was created. A damaged state may say
-  -- anything above the time.
+  -- A new key lives as long as the lock, which has to remember everything since it was created. A damaged state may
+  -- give a time that no integer can hold.
   local ttl = math.min(math.ceil((lives - wall) / 1000), 2 ^ 53)
   local flags = (s.waiting > 0 and 'w' or '') .. (s.conditions and 'c' or '') .. (s.pending and 'b' or '') ..
     (s.unresponsive and 's' or '') .. (s.reclaimed and 'r' or '')

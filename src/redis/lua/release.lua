@@ -30,7 +30,7 @@ if packed and not packed.err then
     end
     if flags == '-' or channel and call('PUBSUB', 'NUMSUB', channel)[2] > 0 then
       local done = key .. '{done}'
-      -- One call in 64 forgets the releases of grants of more than an hour ago, but for its own.
+      -- One call in 64 forgets the releases of grants of more than an hour ago, except its own.
       if now % 64 == 0 then call('ZREMRANGEBYSCORE', done, '-inf', now - 3600000000) end
       if call('ZADD', done, fence, slot) == 1 then call('PEXPIRE', done, math.ceil((expiry - now) / 1000)) end
       if not next then

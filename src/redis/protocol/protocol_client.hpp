@@ -78,14 +78,14 @@ public:
     /// contribution has ended.
     void close_lock(lock_id id);
 
-    /// Starts an attempt. It ends with `granted` or `failed`; with `taken`, if it takes units; or by @ref cancel.
+    /// Starts an attempt. Its wait ends with `granted` or `failed`; with `taken`, if it takes units; or by @ref cancel.
     attempt_id begin(local_time now, lock_id id, const attempt_request& what);
 
     /// Starts a transaction of a monitor. It ends with `transacted` or `failed`; or with `granted`, and then the holder
     /// executes the transaction.
     attempt_id transact(local_time now, lock_id lock, std::shared_ptr<const proposal> what);
 
-    /// Cancels an attempt that has not ended yet. If this returns true, no further action concerns the attempt. Returns
+    /// Cancels an attempt that has not ended yet. If this returns true, no further action names the attempt. Returns
     /// false if it is too late, because units are being taken or the server may execute a transaction. Then the attempt
     /// ends as usual, except that it no longer waits for its turn or for a connection.
     bool cancel(local_time now, attempt_id id);

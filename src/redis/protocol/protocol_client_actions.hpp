@@ -229,7 +229,7 @@ struct client_counters
 {
     std::array<std::uint64_t, number_of_operations> sent{};
     /// Locks whose grant was reported by the answer to a command, and by a message. A late message that has to be
-    /// confirmed counts as an answer.
+    /// confirmed counts as an answer; an answer that had to wait for that of a commit counts as a message.
     std::uint64_t granted_by_answer = 0;
     std::uint64_t granted_by_message = 0;
     /// Hand-overs within a cohort.

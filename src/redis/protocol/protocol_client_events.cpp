@@ -95,7 +95,7 @@ void protocol_client::disconnected(local_time now)
         each.pending_grant = {};
         each.stale = !each.incarnations.empty();
         // The transaction still waited at the last answer over this connection: a message about its end would have
-        // arrived before that answer. By an answer over the next connection, it may have ended.
+        // arrived before that answer. When the next connection answers, it may have ended.
         if (waits_as_transaction(each) && !std::exchange(each.may_be_done, true))
             each.transaction.since =
                 std::max(each.transaction.since, locks_.at(each.lock).last_answer);

@@ -63,8 +63,8 @@ protocol_client::grant_report protocol_client::report_of(lock_id lock, const scr
     return result;
 }
 
-/// Enters a grant: after the answer to a command in flight, and after a confirmation if the grant may be late or lacks
-/// the state of the monitor. The answer to a commit shows which contributions that state contains.
+/// Enters a grant, or keeps it until the answer to a command in flight has arrived: the answer to a commit shows which
+/// contributions the state of the monitor contains. A grant that may be late or lacks that state is confirmed first.
 void protocol_client::on_grant(attempt& it, grant_report given, bool by_message)
 {
     // Only a message can be outdated: answers arrive in the order of their scripts.

@@ -156,7 +156,7 @@ struct protocol_client_records
         attempt_request wants;
         bool is_transaction = false;
         // Whether the connection broke since the server last reported about the attempt. The client then sends `resync`
-        // before any other command for it, but for a release or a cancellation.
+        // before any other command for it, except a release or a cancellation.
         bool stale = false;
         // Whether the server may have executed a transaction, or a release that does more than free the lock, without
         // the client's knowledge.
@@ -231,7 +231,7 @@ struct protocol_client_records
         std::map<std::string, std::set<std::pair<std::int64_t, attempt_id>>> waiters;
         local_time nudge_at = never;
         local_time nudge_retry_at = never;
-        // The first name about whose waiters the next nudge asks.
+        // The next nudge asks about the waiters of the first condition that does not come before this name.
         std::string nudge_from;
         // The attempt that represents the parked attempts of a cohort at the server; 0 only if no attempt is
         // parked.

@@ -66,7 +66,7 @@ void protocol_client::begin_wait_of(attempt_id follower, const script_answer& an
     script_answer queued = answer;
     queued.ticket = answer.extra_number();
     enqueue(it, queued, true);
-    // The message with the grant arrived before the answer.
+    // The message with the grant may have arrived before the answer.
     enter_pending_grant(it);
 }
 

@@ -66,7 +66,7 @@ public:
 #endif
     }
 
-    /// Calls a handler `void(error_code)` at a point of time, or before it if an earlier wait was replaced at its end.
+    /// Calls a handler `void(error_code)` at a point of time, or earlier, if the wait that it replaces has just expired.
     /// Replaces the previous wait, whose handler gets an error.
     template <class Handler>
     void wait_until(local_time when, Handler&& handler)

@@ -38,8 +38,8 @@ protected:
 };
 
 /**
- * The objects that must not outlive a context, a service of it. An executor must not be used after the end of its
- * context, but guards, sessions and handlers of other contexts may outlive that. So they are its residents.
+ * A service of a context that knows the objects that must stop using it when it ends. An executor must not be used
+ * after the end of its context, but guards, sessions and handlers of other contexts may outlive that.
  */
 class context_life final : public boost::asio::execution_context::service
 {

@@ -134,9 +134,8 @@ public:
     const bool unnotified;
     /// For a monitor, the state that arrived with the grant.
     const field_map state;
-    /// Whether the destructor of a guard ends the critical section well. If no handler has received the grant, the
-    /// critical section has not begun; and the section of a monitor ends well only with a commit. Belongs to the
-    /// holder.
+    /// Whether grant::unlock() reports that the critical section has succeeded. False as long as no handler has received
+    /// the grant, and for a monitor, whose section succeeds only with a commit. Belongs to the holder.
     bool ends_well = false;
     /// Whether the lease has expired or another client holds the lock. Belongs to the session's strand.
     bool is_lost = false;

@@ -177,13 +177,13 @@ void session_engine::cancel(const std::shared_ptr<lock_operation>& operation)
     perform();
 }
 
-/// Cancels an attempt. Its operation completes with @p error, at once or with the server's answer.
+/// Cancels an attempt. Its operation completes with @p error at once, unless the server's answer has to decide.
 void session_engine::withdraw(const std::shared_ptr<lock_operation>& operation, error_code error)
 {
     if (operation->attempt == 0)
         return;
     operation->withdrawal_error = error;
-    // A take or a transaction in progress may still succeed: the answer of the server decides.
+    // A take or a transaction in progress may still succeed.
     if (client_.cancel(boot_time(), operation->attempt))
         finish(operation, error, grant());
     perform();

@@ -59,7 +59,7 @@ public:
     }
 
     void start() override { attempt(); }
-    /// The observer is being destroyed: after close(), perhaps on another thread, so this must not write then.
+    /// The observer is being destroyed. After close(), another thread may call this, so it must only read then.
     void forget()
     {
         if (observer_ != nullptr)
@@ -362,7 +362,7 @@ private:
 
     // --- pauses -----------------------------------------------------------------------------
 
-    /// No pause after a link that worked, then growing pauses with jitter, so that the clients of a server do
+    /// No pause after the first failure in a row, then growing pauses with jitter, so that the clients of a server do
     /// not reconnect together.
     milliseconds next_pause()
     {

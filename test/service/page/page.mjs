@@ -51,7 +51,7 @@ async function start(port = 0, environment = {}) {
   };
 }
 
-// The system gives the ports above to connections: one of them could take the port of a server that is restarting.
+// The system gives higher ports to outgoing connections: one of them could take the port of a server that is restarting.
 // Browsers refuse port 10080.
 async function free_port() {
   for (;;) {
@@ -67,7 +67,7 @@ async function free_port() {
   }
 }
 
-// Starts a Redis server. Debian's redis-check-rdb is the server if it is called by that name.
+// Starts a Redis server. Debian's redis-check-rdb is the server if it is called redis-server.
 async function start_redis() {
   const folder = mkdtempSync(path.join(tmpdir(), 'page-'));
   process.on('exit', () => rmSync(folder, {recursive: true}));
