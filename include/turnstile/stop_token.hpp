@@ -23,6 +23,7 @@
 #include <memory>
 #include <optional>
 #include <stop_token>
+#include <turnstile/detail/clear_slot.hpp>
 #include <turnstile/detail/promise_executor.hpp>
 #include <type_traits>
 #include <utility>
@@ -109,9 +110,7 @@ public:
     template <class... Args>
     void operator()(Args&&... args)
     {
-        if (auto slot = boost::asio::get_associated_cancellation_slot(handler_);
-            slot.is_connected())
-            slot.clear();
+        clear_slot_of(handler_);
         link_->stop();
         link_.reset();
         std::move(handler_)(std::forward<Args>(args)...);

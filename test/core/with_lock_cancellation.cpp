@@ -7,10 +7,14 @@
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/bind_cancellation_slot.hpp>
+#include <boost/asio/bind_executor.hpp>
+#include <boost/asio/cancellation_signal.hpp>
 #include <boost/asio/deferred.hpp>
+#include <boost/asio/detached.hpp>
 #include <boost/asio/execution/blocking.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/require.hpp>
+#include <boost/asio/strand.hpp>
 #include <boost/asio/this_coro.hpp>
 #include <boost/test/unit_test.hpp>
 #include <exception>
@@ -21,6 +25,7 @@
 #include <support/start.hpp>
 #include <turnstile/async_mutex.hpp>
 #include <turnstile/event.hpp>
+#include <turnstile/monitor.hpp>
 #include <turnstile/with_lock.hpp>
 
 namespace asio = boost::asio;
@@ -124,6 +129,49 @@ BOOST_AUTO_TEST_CASE(a_cancellation_before_a_posted_start_of_the_body_keeps_it_f
         BOOST_TEST(t.story == "");
         BOOST_TEST(!mutex.is_locked());
     }
+}
+
+BOOST_AUTO_TEST_CASE(a_slot_is_free_again_when_the_handler_of_a_section_runs)
+{
+    scene t(path::handler);
+    monitor<int> state(t.context);
+    asio::cancellation_signal signal;
+    int completions = 0;
+    const auto handler = asio::bind_cancellation_slot(signal.slot(),
+                                                      [&](const std::exception_ptr& failure)
+                                                      {
+                                                          ++completions;
+                                                          BOOST_TEST(!failure);
+                                                          BOOST_TEST(!signal.slot().has_handler());
+                                                      });
+    with_lock(t.mutex, t.pausing(), handler);
+    drain(t.context);
+    BOOST_TEST(signal.slot().has_handler());
+    t.go.set();
+    drain(t.context);
+    with_lock(t.mutex, [](guard_type&) {}, handler);
+    drain(t.context);
+    const auto body = [](monitor<int>::section&) -> asio::awaitable<void> { co_return; };
+    state.async_with(body, handler);
+    drain(t.context);
+    BOOST_TEST(completions == 3);
+}
+
+// Fails under the address sanitizer if the slot keeps the executor of a section that has ended.
+BOOST_AUTO_TEST_CASE(a_signal_may_outlive_the_context_of_a_section)
+{
+    asio::cancellation_signal signal;
+    {
+        asio::io_context context;
+        async_mutex mutex(context);
+        const auto body = [](guard_type&) -> asio::awaitable<void> { co_return; };
+        with_lock(
+            mutex, body,
+            asio::bind_cancellation_slot(
+                signal.slot(), asio::bind_executor(asio::make_strand(context), asio::detached)));
+        drain(context);
+    }
+    signal.emit(asio::cancellation_type::terminal);
 }
 
 TURNSTILE_TEST_BOTH_PATHS(the_lock_of_a_section_that_was_cancelled_late_goes_to_the_next)

@@ -12,6 +12,7 @@
 #include <boost/asio/associated_executor.hpp>
 #include <boost/asio/async_result.hpp>
 #include <boost/asio/awaitable.hpp>
+#include <boost/asio/bind_allocator.hpp>
 #include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/asio/cancellation_signal.hpp>
 #include <boost/asio/cancellation_state.hpp>
@@ -26,6 +27,7 @@
 #include <memory>
 #include <optional>
 #include <tuple>
+#include <turnstile/detail/clear_slot.hpp>
 #include <turnstile/detail/executor_context.hpp>
 #include <turnstile/detail/executor_initiation.hpp>
 #include <turnstile/detail/rerouted_handler.hpp>
@@ -314,31 +316,32 @@ protected:
     template <std::same_as<result_type> Result>
     void complete(Result result)
     {
-        clear_slot();
+        clear_slot_of(handler_);
         std::move(handler_)(std::exception_ptr(), std::move(result));
     }
 
 private:
-    void clear_slot() noexcept
-    {
-        if (auto slot = boost::asio::get_associated_cancellation_slot(handler_);
-            slot.is_connected())
-            slot.clear();
-    }
-
     template <class Coroutine>
     void spawn(Coroutine body, Ownership owned, const error_code& error)
     {
+        const allocator_type allocator = get_allocator();
+        // co_spawn() leaves a handler with a copy of the executor in the slot, which may outlive the context.
+        auto end = [handler = std::move(handler_)](auto&&... results) mutable
+        {
+            clear_slot_of(handler);
+            std::move(handler)(std::forward<decltype(results)>(results)...);
+        };
         boost::asio::co_spawn(
             executor_,
             run_section<Ownership, Coroutine>(std::move(owned), std::move(body), error,
                                               cancellation_),
-            boost::asio::bind_cancellation_slot(cancellation_.slot(), std::move(handler_)));
+            boost::asio::bind_cancellation_slot(
+                cancellation_.slot(), boost::asio::bind_allocator(allocator, std::move(end))));
     }
 
     void fail(std::exception_ptr failure, Ownership owned)
     {
-        clear_slot();
+        clear_slot_of(handler_);
         owned = Ownership();
         if constexpr (std::is_void_v<result_type>)
             std::move(handler_)(std::move(failure));
@@ -350,7 +353,7 @@ private:
     {
         // Not used if there is no result.
         using stored_type = std::conditional_t<std::is_void_v<result_type>, bool, result_type>;
-        clear_slot();
+        clear_slot_of(handler_);
         std::exception_ptr failure;
         std::optional<stored_type> result;
         try

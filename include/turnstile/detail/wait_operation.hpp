@@ -22,6 +22,7 @@
 #include <memory>
 #include <source_location>
 #include <turnstile/detail/bound_completion.hpp>
+#include <turnstile/detail/clear_slot.hpp>
 #include <turnstile/detail/error_report.hpp>
 #include <turnstile/detail/executor_context.hpp>
 #include <turnstile/detail/executor_initiation.hpp>
@@ -302,7 +303,7 @@ public:
         }
         catch (...)
         {
-            self->clear_slot();
+            clear_slot_of(self->handler_);
             self->drop();
             throw;
         }
@@ -328,7 +329,7 @@ public:
     /// Begins the delivery, destroys the operation, then invokes the handler.
     void finish_at_home()
     {
-        clear_slot();
+        clear_slot_of(handler_);
         accept_delivery(request_, *this);
         detail::with_result(
             request_, *this,
@@ -366,13 +367,6 @@ protected:
             slot.template emplace<canceller>(*this);
         if (request_.start(*this, context_of(whole(*this).get_executor())))
             post(*this);
-    }
-
-    void clear_slot() noexcept
-    {
-        if (auto slot = boost::asio::get_associated_cancellation_slot(handler_);
-            slot.is_connected())
-            slot.clear();
     }
 
     /// Finishes on the handler's own executor, since the slot may be used only there. Meanwhile, the caller holds the
