@@ -295,12 +295,16 @@ private:
     auto wait(const Request& request, Predicate&& predicate, const Limit& limit,
               CompletionToken&& token)
     {
-        detail::check_callable<Predicate>();
-        return detail::start_operation(
-            detail::predicate_operation(detail::local_wait<Request, Limit>(request, limit),
-                                        std::decay_t<Predicate>(std::forward<Predicate>(predicate)),
-                                        executor_.get()),
-            std::forward<CompletionToken>(token));
+        return detail::start_with<Predicate>(
+            [&]
+            {
+                return detail::start_operation(
+                    detail::predicate_operation(
+                        detail::local_wait<Request, Limit>(request, limit),
+                        std::decay_t<Predicate>(std::forward<Predicate>(predicate)),
+                        executor_.get()),
+                    std::forward<CompletionToken>(token));
+            });
     }
 
     detail::kept_executor<executor_type> executor_;

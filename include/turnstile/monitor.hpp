@@ -260,9 +260,13 @@ public:
                         CompletionToken&& token = {},
                         const std::source_location& location = std::source_location::current())
         {
-            return condition.condition_->async_wait(
-                *guard_, on_state(std::forward<Predicate>(predicate), condition),
-                std::forward<CompletionToken>(token), location);
+            return detail::start_with<Predicate>(
+                [&]
+                {
+                    return condition.condition_->async_wait(
+                        *guard_, on_state(std::forward<Predicate>(predicate), condition),
+                        std::forward<CompletionToken>(token), location);
+                });
         }
 
         /**
@@ -284,9 +288,13 @@ public:
                             Predicate&& predicate, CompletionToken&& token = {},
                             const std::source_location& location = std::source_location::current())
         {
-            return condition.condition_->async_wait_for(
-                *guard_, duration, on_state(std::forward<Predicate>(predicate), condition),
-                std::forward<CompletionToken>(token), location);
+            return detail::start_with<Predicate>(
+                [&]
+                {
+                    return condition.condition_->async_wait_for(
+                        *guard_, duration, on_state(std::forward<Predicate>(predicate), condition),
+                        std::forward<CompletionToken>(token), location);
+                });
         }
 
         /// Like @ref async_wait_for, but until a point in time of any clock that
@@ -300,9 +308,13 @@ public:
             Predicate&& predicate, CompletionToken&& token = {},
             const std::source_location& location = std::source_location::current())
         {
-            return condition.condition_->async_wait_until(
-                *guard_, deadline, on_state(std::forward<Predicate>(predicate), condition),
-                std::forward<CompletionToken>(token), location);
+            return detail::start_with<Predicate>(
+                [&]
+                {
+                    return condition.condition_->async_wait_until(
+                        *guard_, deadline, on_state(std::forward<Predicate>(predicate), condition),
+                        std::forward<CompletionToken>(token), location);
+                });
         }
 
         /// Notifies the first waiter of the condition, which continues after this critical section.
@@ -405,7 +417,6 @@ public:
         template <class Predicate>
         auto on_state(Predicate&& predicate, const condition_type& condition)
         {
-            detail::check_callable<Predicate>();
             return detail::state_predicate<std::decay_t<Predicate>, guarded_state,
                                            turnstile::condition<mutex_type>>(
                 std::forward<Predicate>(predicate), state_, condition.condition_, notified_by_);
@@ -496,13 +507,16 @@ public:
     auto async_with(Body&& body, CompletionToken&& token = {},
                     const std::source_location& location = std::source_location::current())
     {
-        detail::check_callable<Body>();
         using bound_body = section_body<std::decay_t<Body>>;
         auto acquire = [this, location](auto handler)
         { mutex_->async_lock(std::move(handler), location); };
-        return detail::start_section<guard_type>(
-            get_executor(), std::forward<CompletionToken>(token), std::move(acquire),
-            bound_body(std::forward<Body>(body), state_));
+        return detail::start_with<Body>(
+            [&]
+            {
+                return detail::start_section<guard_type>(
+                    get_executor(), std::forward<CompletionToken>(token), std::move(acquire),
+                    bound_body(std::forward<Body>(body), state_));
+            });
     }
 
     /**

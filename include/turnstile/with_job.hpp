@@ -129,13 +129,16 @@ template <class Queue, class Body,
                           detail::section_result_t<std::decay_t<Body>, typename Queue::job_type>>
 auto with_job(Queue& queue, Body&& body, CompletionToken&& token = {})
 {
-    detail::check_callable<Body>();
     using job_type = typename Queue::job_type;
     using stored_type = detail::job_body<std::decay_t<Body>, job_type>;
     auto acquire = [&queue](auto handler) { queue.async_next(std::move(handler)); };
-    return detail::start_section<job_type>(queue.get_executor(),
-                                           std::forward<CompletionToken>(token), std::move(acquire),
-                                           stored_type(std::forward<Body>(body)));
+    return detail::start_with<Body>(
+        [&]
+        {
+            return detail::start_section<job_type>(
+                queue.get_executor(), std::forward<CompletionToken>(token), std::move(acquire),
+                stored_type(std::forward<Body>(body)));
+        });
 }
 
 }  // namespace turnstile

@@ -62,13 +62,16 @@ template <class Mutex, class Body, class CompletionToken = boost::asio::deferred
 auto with_lock(Mutex& mutex, Body&& body, CompletionToken&& token = {},
                const std::source_location& location = std::source_location::current())
 {
-    detail::check_callable<Body>();
     using guard_type = typename Mutex::guard_type;
     auto acquire = [&mutex, location](auto handler)
     { detail::lock_from(location, mutex, std::move(handler)); };
-    return detail::start_section<guard_type>(mutex.get_executor(),
-                                             std::forward<CompletionToken>(token),
-                                             std::move(acquire), std::forward<Body>(body));
+    return detail::start_with<Body>(
+        [&]
+        {
+            return detail::start_section<guard_type>(mutex.get_executor(),
+                                                     std::forward<CompletionToken>(token),
+                                                     std::move(acquire), std::forward<Body>(body));
+        });
 }
 
 /**
@@ -93,13 +96,16 @@ auto with_permit(Semaphore& semaphore, std::ptrdiff_t units, Body&& body,
                  CompletionToken&& token = {},
                  const std::source_location& location = std::source_location::current())
 {
-    detail::check_callable<Body>();
     using permit_type = typename Semaphore::permit_type;
     auto acquire = [&semaphore, units, location](auto handler)
     { detail::acquire_from(location, semaphore, units, std::move(handler)); };
-    return detail::start_section<permit_type>(semaphore.get_executor(),
-                                              std::forward<CompletionToken>(token),
-                                              std::move(acquire), std::forward<Body>(body));
+    return detail::start_with<Body>(
+        [&]
+        {
+            return detail::start_section<permit_type>(semaphore.get_executor(),
+                                                      std::forward<CompletionToken>(token),
+                                                      std::move(acquire), std::forward<Body>(body));
+        });
 }
 
 }  // namespace turnstile

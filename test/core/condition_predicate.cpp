@@ -337,7 +337,7 @@ BOOST_AUTO_TEST_CASE(a_predicate_may_be_move_only)
     auto value = std::make_unique<int>(0);
     int& number = *value;
     auto is_one = [v = std::move(value)] { return *v == 1; };
-    t.changed.async_wait(a.guard, std::ref(is_one),
+    t.changed.async_wait(a.guard, std::move(is_one),
                          receiver<void>(a.wait, t.context.get_executor(), true));
     drain(t.context);
     t.changed.notify_one();

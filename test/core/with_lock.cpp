@@ -531,7 +531,6 @@ BOOST_AUTO_TEST_CASE(a_body_may_own_a_move_only_value)
 {
     scene t(path::handler);
     int results = 0;
-    auto plain = [owned = std::make_unique<int>(3)](guard_type&) { return *owned; };
     auto awaited = [owned = std::make_unique<int>(4)](guard_type&) -> asio::awaitable<int>
     {
         co_await asio::post(asio::deferred);
@@ -539,10 +538,14 @@ BOOST_AUTO_TEST_CASE(a_body_may_own_a_move_only_value)
     };
     const auto add = [&](const std::exception_ptr&, int result)
     { results = results * 10 + result; };
-    with_lock(t.mutex, std::ref(plain), add);
-    with_lock(t.mutex, std::ref(awaited), add);
+    with_lock(t.mutex, [owned = std::make_unique<int>(3)](guard_type&) { return *owned; }, add);
+    with_lock(t.mutex, std::move(awaited), add);
+    auto future = with_lock(
+        t.mutex, [owned = std::make_unique<int>(5)](guard_type&) { return *owned; },
+        asio::use_future);
     drain(t.context);
     BOOST_TEST(results == 34);
+    BOOST_TEST(future.get() == 5);
     auto again =
         [owned = std::make_unique<int>(5)](guard_type&) -> asio::awaitable<std::unique_ptr<int>>
     { co_return std::make_unique<int>(*owned); };

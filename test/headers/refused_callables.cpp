@@ -7,6 +7,8 @@
 #include <boost/asio/any_completion_executor.hpp>
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/awaitable.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/use_future.hpp>
 #include <functional>
 #include <memory>
 #include <turnstile/async_mutex.hpp>
@@ -38,6 +40,11 @@ asio::awaitable<void> use(asio::any_io_executor executor, std::shared_ptr<int> k
     co_await turnstile::with_permit(semaphore, 1, [&](auto&) { ++*kept; });
     co_await changed.async_wait(guard, holds);
     co_await monitor.async_with([&](auto&) { ++*kept; });
+    const auto ended = [](const auto&...) {};
+    turnstile::with_lock(mutex, [kept](auto&) {}, ended);
+    turnstile::with_permit(semaphore, 1, [kept](auto&) {}, asio::detached);
+    monitor.async_with([kept](auto&) {}, asio::use_future).get();
+    changed.async_wait(guard, [kept] { return true; }, ended);
 
 #if defined WITH_LOCK
     co_await turnstile::with_lock(mutex, [kept](auto&) {});

@@ -22,19 +22,28 @@ struct made_by_library
 {
 };
 
-/// Rejects callables that g++ 12 would miscompile. @p Callable is the type of a forwarding
-/// reference's parameter. It does not distinguish a temporary from a moved named object, so both
-/// are rejected.
-template <class Callable>
-consteval void check_callable()
+/// Whether the result of an initiating function is awaited by no coroutine: that of a callback, or a future.
+template <class Result>
+inline constexpr bool is_for_no_coroutine = std::is_void_v<Result> || requires(Result& result) {
+    result.get();
+    result.wait();
+};
+
+/// Calls @p start, which starts an operation that stores a callable. Rejects callables that g++ 12 would
+/// miscompile. @p Callable is the type of a forwarding reference's parameter. It does not distinguish a
+/// temporary from a moved named object, so both are rejected.
+template <class Callable, class Start>
+auto start_with(const Start& start)
 {
     static_assert(!temporaries_are_destroyed_twice || std::is_lvalue_reference_v<Callable> ||
                       std::is_trivially_destructible_v<Callable> ||
-                      std::is_base_of_v<made_by_library, Callable>,
+                      std::is_base_of_v<made_by_library, Callable> ||
+                      is_for_no_coroutine<decltype(start())>,
                   "g++ 12 destroys the captures of a temporary lambda in a co_await "
                   "expression twice. Capture by "
                   "reference, or name the lambda and pass its name, or std::ref(name) if it cannot "
                   "be copied.");
+    return start();
 }
 
 }  // namespace turnstile::detail

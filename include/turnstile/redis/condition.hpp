@@ -387,12 +387,16 @@ private:
               const std::optional<std::chrono::steady_clock::time_point>& limit,
               CompletionToken&& token)
     {
-        turnstile::detail::check_callable<Predicate>();
-        return turnstile::detail::start_operation(
-            turnstile::detail::predicate_operation(
-                detail::remote_wait<guard_type, Timed>(condition_, guard, limit),
-                std::decay_t<Predicate>(std::forward<Predicate>(predicate)), get_executor()),
-            std::forward<CompletionToken>(token));
+        return turnstile::detail::start_with<Predicate>(
+            [&]
+            {
+                return turnstile::detail::start_operation(
+                    turnstile::detail::predicate_operation(
+                        detail::remote_wait<guard_type, Timed>(condition_, guard, limit),
+                        std::decay_t<Predicate>(std::forward<Predicate>(predicate)),
+                        get_executor()),
+                    std::forward<CompletionToken>(token));
+            });
     }
 
     std::shared_ptr<detail::condition_handle> condition_;

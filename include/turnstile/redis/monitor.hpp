@@ -242,7 +242,6 @@ public:
                  turnstile::detail::section_token_for<CompletionToken, Body, section>
     auto async_with(Body&& body, CompletionToken&& token = {})
     {
-        turnstile::detail::check_callable<Body>();
         using bound_body = section_body<std::decay_t<Body>>;
         auto acquire = [lock = origin_->lock](auto handler)
         {
@@ -251,9 +250,13 @@ public:
                                {mapped_type(std::move(handler), detail::to_section()),
                                 detail::executor_of(*lock)});
         };
-        return turnstile::detail::start_section<detail::section_grant>(
-            get_executor(), std::forward<CompletionToken>(token), std::move(acquire),
-            bound_body(std::forward<Body>(body), origin_));
+        return turnstile::detail::start_with<Body>(
+            [&]
+            {
+                return turnstile::detail::start_section<detail::section_grant>(
+                    get_executor(), std::forward<CompletionToken>(token), std::move(acquire),
+                    bound_body(std::forward<Body>(body), origin_));
+            });
     }
 
     /**

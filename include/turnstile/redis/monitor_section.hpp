@@ -335,15 +335,18 @@ private:
               const std::optional<std::chrono::steady_clock::time_point>& limit,
               Predicate&& predicate, CompletionToken&& token)
     {
-        turnstile::detail::check_callable<Predicate>();
         auto holds = [this, predicate = std::decay_t<Predicate>(
                                 std::forward<Predicate>(predicate))]() mutable -> bool
         { return std::invoke(predicate, std::as_const(value_)); };
-        return turnstile::detail::start_operation(
-            turnstile::detail::predicate_operation(
-                detail::section_wait<section, Timed>(*this, condition.condition_, limit),
-                std::move(holds), detail::executor_of(*origin_->lock)),
-            std::forward<CompletionToken>(token));
+        return turnstile::detail::start_with<Predicate>(
+            [&]
+            {
+                return turnstile::detail::start_operation(
+                    turnstile::detail::predicate_operation(
+                        detail::section_wait<section, Timed>(*this, condition.condition_, limit),
+                        std::move(holds), detail::executor_of(*origin_->lock)),
+                    std::forward<CompletionToken>(token));
+            });
     }
 
     detail::section_grant* owned_;
