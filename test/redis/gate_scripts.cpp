@@ -280,6 +280,19 @@ BOOST_AUTO_TEST_CASE(an_arrival_counts_once)
     TEST_WORDS(members(3));
 }
 
+// A replica that takes over may lack the last arrival of the round.
+BOOST_AUTO_TEST_CASE(an_arrival_of_a_lost_round_does_not_count_in_the_next_round)
+{
+    meet_here(2);
+    arrive("a+1", "a#1");
+    const auto replica = store;
+    BOOST_TEST(arrive("b+1", "b#1") == "open");
+    store = replica;
+    BOOST_TEST(arrive("a+2", "a#1", "a+1") == "closed");
+    TEST_WORDS(members(3), "a+2");
+    BOOST_TEST(arrive("b+2", "b#1", "b+1") == "open");
+}
+
 BOOST_AUTO_TEST_CASE(an_arrival_can_be_withdrawn_until_the_round_is_complete)
 {
     meet_here(2);

@@ -13,7 +13,11 @@
 local what, name, lease = ARGV[2], ARGV[3], tonumber(ARGV[7])
 local s, why = open(ARGV[6])
 if not s then return why end
-if ARGV[4] ~= '' then redis.call('ZREM', KEYS[3], ARGV[4]) end
+if ARGV[4] ~= '' then
+  redis.call('ZREM', KEYS[3], ARGV[4])
+  -- A server that has lost the end of its round still counts it.
+  redis.call('ZREM', KEYS[4], ARGV[4])
+end
 redis.call('ZREMRANGEBYSCORE', KEYS[4], '-inf', text(s.now))
 local result = 'closed'
 if redis.call('ZSCORE', KEYS[3], name) then

@@ -6,7 +6,7 @@
 -- returns    ok | missing | foreign | wrongtype
 -- repeated   answers ok, as long as the name is remembered
 -- wakes      all waiters
--- complexity O(waiters + log pools)
+-- complexity O(waiters + permits + log pools)
 -- flags: allow-oom
 local repeated = is_repeated()
 -- If somebody has deleted only the hash, the name and the other keys are removed as well.
