@@ -322,9 +322,12 @@ BOOST_AUTO_TEST_CASE(release_twice_answers_the_same)
 
 BOOST_AUTO_TEST_CASE(release_over_another_connection)
 {
-    const std::int64_t fence = fence_of(acquire("a#1.1", 2));
-    BOOST_TEST(release("a#1.1,a#2.1", fence)[0] == "released");
-    BOOST_TEST(value() == 3);
+    for (const char* ids : {"a#1.1,a#2.1", "a#0.1,a#1.1"})
+    {
+        const std::int64_t fence = fence_of(acquire("a#1.1", 2));
+        BOOST_TEST(release(ids, fence)[0] == "released", ids);
+        BOOST_TEST(value() == 3);
+    }
 }
 
 BOOST_AUTO_TEST_CASE(release_of_a_lost_permit)
