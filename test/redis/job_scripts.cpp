@@ -838,6 +838,18 @@ BOOST_AUTO_TEST_CASE(a_job_whose_record_is_missing_is_left_out)
     TEST_WORDS(heard(), "w:a#1 grant 2 v");
 }
 
+BOOST_AUTO_TEST_CASE(a_worker_asks_again_while_only_missing_records_were_found)
+{
+    for (int i = 0; i < 200; ++i)
+        store.run(words{"HDEL", "jobs{jobs}", push("x")});
+    push("y");
+    BOOST_TEST(next("a#1.1") == "parked");
+    renew({});
+    BOOST_TEST(next_due != "0");
+    renew({});
+    TEST_WORDS(heard(), "w:a#1 grant 2 y");
+}
+
 // --- costs --------------------------------------------------------------------------------------
 
 BOOST_AUTO_TEST_CASE(a_busy_worker_costs_eight_commands_for_each_job)

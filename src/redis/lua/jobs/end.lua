@@ -9,7 +9,7 @@
 -- wakes      the first waiting worker, if the job returns to the queue
 -- complexity O(log attempts)
 -- flags: allow-oom
--- First, because an attempt whose time is over is lost, even if nobody has noticed yet.
+-- First, because an attempt whose time is over is lost, unless more is due than one call does.
 do_what_is_due()
 local result = end_attempt(ARGV[2], ARGV[3], ARGV[4] == '1', ARGV[5], ARGV[6])
 return answer(result, 0) .. serve()

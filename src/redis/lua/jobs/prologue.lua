@@ -120,7 +120,7 @@ local function take_entry()
 end
 
 -- Starts the next job for a worker. Returns the attempt, the end of its lease, and the record; nothing if the lists
--- contain no job, which happens only if another program has changed them.
+-- contain no job, or if this call has found no record of a job. Both happen only if another program has changed them.
 local function start(worker)
   for _ = 1, looks_at do
     local entry, level = take_entry()
@@ -314,6 +314,7 @@ local function serve()
       if not attempt then
         redis.call('ZADD', key .. '{idle}', ticket, worker)
         parked = parked + 1
+        if can_start() then due = now end
         break
       end
       -- A large record would fill the buffers of a slow client, so the client asks for it.
