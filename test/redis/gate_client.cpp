@@ -490,7 +490,7 @@ BOOST_AUTO_TEST_CASE(one_command_to_meet)
     begin(gate_call::meet);
     BOOST_TEST(commands[0].arguments ==
                    (std::vector<std::string>{"t:0:wake:", "arrive", "abc#0+1", "", "abc#1", "3",
-                                             "15000", "60000", "0"}),
+                                             "15000", "60000", "0", "0"}),
                boost::test_tools::per_element());
     answer("closed 100");
     hear(200);
@@ -498,15 +498,30 @@ BOOST_AUTO_TEST_CASE(one_command_to_meet)
     // This arrival is the last one.
     begin(gate_call::meet);
     BOOST_TEST(commands[0].arguments[3] == "abc#0+1");
+    BOOST_TEST(commands[0].arguments.back() == "200");
     answer("open 300");
     BOOST_TEST(ended() == "2:open");
     begin(gate_call::meet);
+    BOOST_TEST(commands[0].arguments.back() == "300");
     hear(400);
     answer("closed 300");
     BOOST_TEST(ended() == "3:open");
     begin(gate_call::meet);
     answer("empty 400");
     BOOST_TEST(ended() == "4:empty");
+}
+
+BOOST_AUTO_TEST_CASE(an_arrival_that_was_never_sent_passes_on_the_name_that_may_be_forgotten)
+{
+    begin(gate_call::meet);
+    answer("open 200");
+    BOOST_TEST(ended() == "1:open");
+    disconnect();
+    cancel(begin(gate_call::meet));
+    BOOST_TEST(ended() == "2:cancelled");
+    connect(2);
+    begin(gate_call::meet);
+    BOOST_TEST(commands[0].arguments[3] == "abc#0+1");
 }
 
 BOOST_AUTO_TEST_CASE(an_arrival_is_repeated_after_a_third_of_its_lease)

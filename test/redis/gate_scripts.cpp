@@ -283,14 +283,43 @@ BOOST_AUTO_TEST_CASE(an_arrival_counts_once)
 // A replica that takes over may lack the last arrival of the round.
 BOOST_AUTO_TEST_CASE(an_arrival_of_a_lost_round_does_not_count_in_the_next_round)
 {
+    for (const std::string first : {"a", "b"})
+    {
+        const auto empty = store;
+        newest = 0;
+        meet_here(2);
+        arrive("a+1", "a#1");
+        pass(1s);
+        const auto replica = store;
+        BOOST_TEST(arrive("b+1", "b#1") == "open");
+        newest = generation;
+        store = replica;
+        BOOST_TEST(arrive(first + "+2", first + "#1", first + "+1") == "closed");
+        TEST_WORDS(members(3), first + "+2");
+        const std::string last = first == "a" ? "b" : "a";
+        BOOST_TEST(arrive(last + "+2", last + "#1", last + "+1") == "open");
+        store = empty;
+    }
+}
+
+// The replica lacks the withdrawal.
+BOOST_AUTO_TEST_CASE(an_arrival_replaces_a_withdrawn_one)
+{
     meet_here(2);
     arrive("a+1", "a#1");
-    const auto replica = store;
-    BOOST_TEST(arrive("b+1", "b#1") == "open");
-    store = replica;
     BOOST_TEST(arrive("a+2", "a#1", "a+1") == "closed");
     TEST_WORDS(members(3), "a+2");
-    BOOST_TEST(arrive("b+2", "b#1", "b+1") == "open");
+}
+
+BOOST_AUTO_TEST_CASE(arrivals_of_the_next_round_count_whatever_the_clock_shows)
+{
+    meet_here(2);
+    for (int round = 0; round < 3; ++round)
+    {
+        BOOST_TEST(arrive("a+1" + std::to_string(round), "a#1") == "closed");
+        BOOST_TEST(arrive("b+1" + std::to_string(round), "b#1") == "open");
+        newest = generation;
+    }
 }
 
 BOOST_AUTO_TEST_CASE(an_arrival_can_be_withdrawn_until_the_round_is_complete)

@@ -20,8 +20,9 @@
 #include "support/script_engine.hpp"
 #include "support/sent_command.hpp"
 
-// Random histories of clients and one gate: connections break, commands in flight are lost or
-// arrive late, and users cancel. In some histories, replicas that lack the last calls take over. TURNSTILE_RANDOM_RUNS is the number of histories of each kind.
+// Random histories of clients and one gate: connections break, commands in flight are lost or arrive late, and users
+// cancel. In some histories, replicas that lack the last calls take over. TURNSTILE_RANDOM_RUNS is the number of
+// histories of each kind.
 
 namespace turnstile::test {
 namespace {

@@ -57,6 +57,8 @@ public:
     std::int64_t number = 1;
     std::string keep = "0";
     std::int64_t generation = 0;
+    /// The newest generation that the next participants know.
+    std::int64_t newest = 0;
 
 private:
     std::string change(const std::string& what, std::int64_t arrivals, const std::string& name,
@@ -70,7 +72,9 @@ private:
     std::string meet(const std::string& what, const std::string& name, const std::string& channel,
                      const std::string& before = "")
     {
-        return status(run("gate_meet", with_options({"w:", what, name, before, channel})));
+        words arguments = with_options({"w:", what, name, before, channel});
+        arguments.push_back(std::to_string(newest));
+        return status(run("gate_meet", arguments));
     }
     std::string status(const words& answer)
     {

@@ -157,6 +157,8 @@ void gate_client::end(gate_request_id id, client_result result, std::string_view
     gate->second.asking.erase(id);
     gate->second.waiting.erase(id);
     gate->second.callers.erase(id);
+    if (!it.sent)
+        gate->second.calls.end(it.call, false);
     requests_.erase(found);
     if (gate->second.is_used())
         return;
@@ -191,7 +193,7 @@ void gate_client::send_call(request& it)
                                  : it.what == gate_call::meet     ? "arrive"
                                                                   : "drop";
         auto arguments = word_list::of(wake_prefix_, what, it.call.name, it.call.before, channel(),
-                                       words_of(gate.options));
+                                       words_of(gate.options), gate.newest);
         it.awaited_answer = send("gate_meet", {.whose = it.id}, gate, std::move(arguments));
         return;
     }
@@ -378,6 +380,7 @@ void gate_client::on_meet(request& it, const gate_answer& answer, local_time sen
     gate_state& gate = gates_.at(it.gate);
     const bool is_missed = answer.result == client_result::ok && it.seen > answer.generation;
     const client_result result = is_missed ? client_result::open : answer.result;
+    gate.newest = std::max(gate.newest, answer.generation);
     if (it.current == phase::withdrawing || result != client_result::ok)
     {
         gate.calls.end(it.call);
@@ -461,6 +464,7 @@ void gate_client::received(local_time now, std::string_view text)
 void gate_client::on_message(gate_state& gate, std::int64_t generation)
 {
     gate.seen = std::max(gate.seen, generation);
+    gate.newest = std::max(gate.newest, generation);
     const std::set callers = gate.callers;
     if (generation > gate.generation)
         end_all(gate.waiting, client_result::open);

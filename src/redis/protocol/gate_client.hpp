@@ -207,6 +207,8 @@ private:
         std::int64_t seen = 0;
         // The generation that has to end for `waiting`.
         std::int64_t generation = 0;
+        // For a barrier: the newest generation that was ever reported.
+        std::int64_t newest = 0;
         local_time due = never;
 
         [[nodiscard]] bool has_waiters() const { return !asking.empty() || !waiting.empty(); }

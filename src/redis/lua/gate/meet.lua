@@ -3,7 +3,8 @@
 -- KEYS       gate, waiters, done, arrivals
 -- ARGV       prefix, what (arrive, withdraw, drop), name (of the call; for withdraw, that of the arrival), name of a
 --            call that will not be repeated (may be empty), channel (of the connection, without the prefix), number (of
---            a new gate), lease ms, idle ms, keep ms (for which a changed state is kept; 0 for ever)
+--            a new gate), lease ms, idle ms, keep ms (for which a changed state is kept; 0 for ever), generation (the
+--            newest that the client knows)
 -- returns    open (the round of the call is complete; or drop is done) | closed | withdrawn | empty (there are no
 --            participants) | foreign | wrongtype; and the generation
 -- repeated   answers with the present state; an arrival counts for a lease from its last repetition
@@ -15,10 +16,12 @@ local s, why = open(ARGV[6])
 if not s then return why end
 if ARGV[4] ~= '' then
   redis.call('ZREM', KEYS[3], ARGV[4])
-  -- A server that has lost the end of its round still counts it.
+  -- The server may have lost its withdrawal.
   redis.call('ZREM', KEYS[4], ARGV[4])
 end
-redis.call('ZREMRANGEBYSCORE', KEYS[4], '-inf', text(s.now))
+-- Arrivals of a complete round do not count, even if the server has lost the end of that round.
+local first = (tonumber(ARGV[10]) or 0) + 1000 * lease
+redis.call('ZREMRANGEBYSCORE', KEYS[4], '-inf', text(math.max(s.now, first - 1)))
 local result = 'closed'
 if redis.call('ZSCORE', KEYS[3], name) then
   result = 'open'
@@ -30,7 +33,7 @@ elseif what == 'withdraw' or redis.call('ZSCORE', KEYS[3], name .. ' withdrawn')
 elseif s.number == 0 then
   result = 'empty'
 elseif what == 'arrive' then
-  redis.call('ZADD', KEYS[4], text(s.now + 1000 * lease), name)
+  redis.call('ZADD', KEYS[4], text(math.max(s.now, s.generation) + 1000 * lease), name)
   redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', text(s.now))
   redis.call('ZADD', KEYS[2], text(s.now + 3000 * lease), ARGV[5])
 else
