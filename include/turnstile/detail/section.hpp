@@ -12,7 +12,6 @@
 #include <boost/asio/associated_executor.hpp>
 #include <boost/asio/async_result.hpp>
 #include <boost/asio/awaitable.hpp>
-#include <boost/asio/bind_allocator.hpp>
 #include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/asio/cancellation_signal.hpp>
 #include <boost/asio/cancellation_state.hpp>
@@ -324,8 +323,7 @@ private:
     template <class Coroutine>
     void spawn(Coroutine body, Ownership owned, const error_code& error)
     {
-        const allocator_type allocator = get_allocator();
-        // co_spawn() leaves a handler with a copy of the executor in the slot, which may outlive the context.
+        // Not with the executor of the handler: co_spawn() would keep it in the slot, which may outlive the context.
         auto end = [handler = std::move(handler_)](auto&&... results) mutable
         {
             clear_slot_of(handler);
@@ -335,8 +333,7 @@ private:
             executor_,
             run_section<Ownership, Coroutine>(std::move(owned), std::move(body), error,
                                               cancellation_),
-            boost::asio::bind_cancellation_slot(
-                cancellation_.slot(), boost::asio::bind_allocator(allocator, std::move(end))));
+            boost::asio::bind_cancellation_slot(cancellation_.slot(), std::move(end)));
     }
 
     void fail(std::exception_ptr failure, Ownership owned)

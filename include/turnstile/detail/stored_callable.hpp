@@ -6,6 +6,7 @@
 #define TURNSTILE_DETAIL_STORED_CALLABLE_HPP
 
 #include <type_traits>
+#include <utility>
 
 // Bodies and predicates that an operation stores by value.
 
@@ -24,9 +25,9 @@ struct made_by_library
 
 /// Whether the result of an initiating function is awaited by no coroutine: that of a callback, or a future.
 template <class Result>
-inline constexpr bool is_for_no_coroutine = std::is_void_v<Result> || requires(Result& result) {
-    result.get();
-    result.wait();
+inline constexpr bool is_for_no_coroutine = std::is_void_v<Result> || requires {
+    std::declval<Result&>().get();
+    std::declval<Result&>().wait();
 };
 
 /// Calls @p start, which starts an operation that stores a callable. Rejects callables that g++ 12 would
