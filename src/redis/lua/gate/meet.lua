@@ -19,9 +19,12 @@ if ARGV[4] ~= '' then
   -- The server may have lost its withdrawal.
   redis.call('ZREM', KEYS[4], ARGV[4])
 end
--- Arrivals of a complete round do not count, even if the server has lost the end of that round.
-local first = (tonumber(ARGV[10]) or 0) + 1000 * lease
-redis.call('ZREMRANGEBYSCORE', KEYS[4], '-inf', text(math.max(s.now, first - 1)))
+local known, last = tonumber(ARGV[10]) or 0, s.now
+if known > s.generation then
+  -- The server has lost the end of a round, whose arrivals have not been renewed since.
+  last, s.generation = math.max(s.now, math.min(s.now, known) + 1000 * lease - 1), known
+end
+redis.call('ZREMRANGEBYSCORE', KEYS[4], '-inf', text(last))
 local result = 'closed'
 if redis.call('ZSCORE', KEYS[3], name) then
   result = 'open'
@@ -33,7 +36,7 @@ elseif what == 'withdraw' or redis.call('ZSCORE', KEYS[3], name .. ' withdrawn')
 elseif s.number == 0 then
   result = 'empty'
 elseif what == 'arrive' then
-  redis.call('ZADD', KEYS[4], text(math.max(s.now, s.generation) + 1000 * lease), name)
+  redis.call('ZADD', KEYS[4], text(s.now + 1000 * lease), name)
   redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', text(s.now))
   redis.call('ZADD', KEYS[2], text(s.now + 3000 * lease), ARGV[5])
 else
