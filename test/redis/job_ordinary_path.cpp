@@ -256,7 +256,7 @@ BOOST_AUTO_TEST_CASE(job_calls_have_the_same_effects_with_and_without_the_ordina
 {
     int ordinary = 0;
     int in_full = 0;
-    run_seeds(100,
+    run_seeds(40,
               [&](std::uint64_t seed)
               {
                   dice choice(seed);
