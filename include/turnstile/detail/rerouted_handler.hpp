@@ -19,8 +19,8 @@
 
 // A completion is posted to the executor of its handler. That is impossible for an executor that
 // may run a function inside execute(): inline_executor, and any_completion_executor, the executor
-// of an any_completion_handler. Such a handler is completed on the executor of the object, as an
-// Asio timer does it, and dispatched to its own executor from there. Such an executor has no context that
+// of an any_completion_handler. Such a handler is completed on the executor of the object, as Asio
+// timers do it, and dispatched to its own executor from there. Such an executor has no context that
 // could be watched, so its context has to exist until the operation has ended.
 //
 // A waiter is dispatched as a whole, because its cancellation slot may be used only on the handler's own executor.

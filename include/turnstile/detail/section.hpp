@@ -323,7 +323,7 @@ private:
     template <class Coroutine>
     void spawn(Coroutine body, Ownership owned, const error_code& error)
     {
-        // Not with the executor of the handler: co_spawn() would keep it in the slot, which may outlive the context.
+        // Hides the handler's executor: co_spawn() would keep it in the slot, which may outlive the context.
         auto end = [handler = std::move(handler_)](auto&&... results) mutable
         {
             clear_slot_of(handler);

@@ -45,7 +45,7 @@ protected:
     std::source_location location_;
 };
 
-/// A request that does not wait: an attempt that is not granted at once has failed.
+/// A request that does not wait: an attempt that is not granted at once ends as `not_granted`.
 template <class Request>
 class try_request : public Request
 {

@@ -51,7 +51,7 @@ async function start(port = 0, environment = {}) {
   };
 }
 
-// The system gives higher ports to outgoing connections: one of them could take the port of a server that is restarting.
+// The system gives higher ports to outgoing connections. One of them could take the port of a server that is restarting.
 // Browsers refuse port 10080.
 async function free_port() {
   for (;;) {

@@ -21,7 +21,7 @@ if ARGV[4] ~= '' then
 end
 local known, last = tonumber(ARGV[10]) or 0, s.now
 if known > s.generation then
-  -- The server has lost the end of a round, whose arrivals have not been renewed since.
+  -- The server has lost the end of a round. Arrivals that were renewed since then are of the next round.
   last, s.generation = math.max(s.now, math.min(s.now, known) + 1000 * lease - 1), known
 end
 redis.call('ZREMRANGEBYSCORE', KEYS[4], '-inf', text(last))
