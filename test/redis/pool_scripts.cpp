@@ -436,6 +436,15 @@ BOOST_AUTO_TEST_CASE(every_script_ends_an_expired_grant)
     BOOST_TEST(held() == 0);
 }
 
+BOOST_AUTO_TEST_CASE(an_acquisition_of_available_units_ends_an_expired_grant)
+{
+    acquire("a#1.1", 1);
+    pass(4s);
+    BOOST_TEST(acquire("b#1.1", 1)[0] == "own");
+    TEST_WORDS(messages(), "w:a#1 lost a#1.1");
+    BOOST_TEST(held() == 1);
+}
+
 BOOST_AUTO_TEST_CASE(many_expired_leases_are_ended_in_several_calls)
 {
     capacity = 100;

@@ -450,6 +450,15 @@ BOOST_AUTO_TEST_CASE(keys_that_were_deleted_one_by_one)
     BOOST_TEST(acquire("c#1.2", 3)[0] == "queued");
 }
 
+BOOST_AUTO_TEST_CASE(an_acquisition_counts_no_units_of_holders_whose_leases_were_deleted)
+{
+    acquire("a#1.1", 2);
+    store.run(words{"DEL", "pool{holders}"});
+    pass(1us);
+    BOOST_TEST(acquire("b#1.1", 1)[0] == "own");
+    BOOST_TEST(held() == 1);
+}
+
 BOOST_AUTO_TEST_CASE(a_holder_whose_lease_was_deleted_releases_nothing)
 {
     release("d#1.1", fence_of(acquire("d#1.1", 1)), "a#0.0");

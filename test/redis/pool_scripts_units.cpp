@@ -256,7 +256,7 @@ struct signal_scene : pool_scene
 
     void set() { add(1, "x+" + std::to_string(++calls)); }
     void reset() { add(0, "x+" + std::to_string(++calls)); }
-    /// Lets this many waiters enter the queue. A script reaches 64 of them.
+    /// Lets this many waiters enter the queue. A call of set() or reset() reaches about 512 of them.
     void acquire_many(int count)
     {
         store.subscribers["w:e#1"] = 1;
@@ -337,27 +337,39 @@ BOOST_FIXTURE_TEST_CASE(an_expired_set_does_not_merge_with_the_next_one, signal_
 BOOST_FIXTURE_TEST_CASE(sets_do_not_merge_while_waiters_stand_behind_disconnected_ones,
                         signal_scene)
 {
-    acquire_many(66);
-    acquire("b#1.1", 1);
-    acquire("b#1.2", 1);
-    disconnect_them();
-    set();
-    TEST_WORDS(messages(), "w:e#1 lost e#1.0", "w:b#1 grant b#1.1", "w:b#1 grant b#1.2");
+    for (const int count : {66, 560})
+    {
+        acquire_many(count);
+        acquire("b#1.1", 1);
+        acquire("b#1.2", 1);
+        disconnect_them();
+        set();
+        BOOST_TEST(nudge("b#1.1")[0] == "own");
+        BOOST_TEST(nudge("b#1.2")[0] == "own");
+        cancel("b#1.1,b#1.2");
+        reset();
+    }
 }
 
 BOOST_FIXTURE_TEST_CASE(a_reset_does_not_remove_the_set_of_a_waiter_behind_disconnected_ones,
                         signal_scene)
 {
-    acquire_many(66);
-    acquire("b#1.1", 1);
-    disconnect_them();
-    reset();
-    TEST_WORDS(messages(), "w:e#1 lost e#1.0", "w:b#1 grant b#1.1");
+    for (const int count : {66, 560})
+    {
+        acquire_many(count);
+        acquire("b#1.1", 1);
+        disconnect_them();
+        reset();
+        BOOST_TEST(nudge("b#1.1")[0] == "own");
+        cancel("b#1.1");
+        reset();
+    }
 }
 
 BOOST_FIXTURE_TEST_CASE(a_reset_removes_a_set_that_has_no_waiter_left, signal_scene)
 {
-    for (const int count : {66, 300})
+    // With one of these numbers, the last waiter is the last one that a reset reaches.
+    for (const int count : {66, 300, 510, 511, 512})
     {
         acquire_many(count);
         disconnect_them();

@@ -106,6 +106,17 @@ BOOST_AUTO_TEST_CASE(every_script_that_frees_the_lock_executes_waiting_transacti
     BOOST_TEST(value("n").value() == "35");
 }
 
+BOOST_AUTO_TEST_CASE(a_copy_of_a_waiting_transaction_is_executed_at_once_if_the_lock_is_free)
+{
+    acquire("b#1.1");
+    transact("a#1.1+", add("n", "1"));
+    pass(5s);
+    tries = 1;
+    BOOST_TEST(transact("a#2.1+", add("n", "1"))[0] == "released");
+    BOOST_TEST(value("n").value() == "13");
+    BOOST_TEST(queue().empty());
+}
+
 BOOST_AUTO_TEST_CASE(a_nudge_that_executes_a_transaction_publishes_the_result_too)
 {
     acquire("b#1.1");
