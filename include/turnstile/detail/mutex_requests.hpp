@@ -42,6 +42,7 @@ public:
     {
     }
 
+    /// For lock_guard::swap(): the former grant has been moved out, so nothing is unlocked.
     local_grant& operator=(local_grant&& other) noexcept
     {
         state_ = std::exchange(other.state_, nullptr);

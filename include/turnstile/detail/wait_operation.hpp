@@ -228,8 +228,8 @@ void discard_delivery(Request& request, waiter& w) noexcept
 }
 
 /// The posted completion of a waiter; it owns the waiter. If it is destroyed without being invoked, it
-/// undoes the grant. A rerouted handler has a second one, @p AtHome: on its own executor.
-template <class Waiter, bool AtHome = false>
+/// undoes the grant. A rerouted handler has a second one, which runs on the handler's own executor.
+template <class Waiter, bool OnOwnExecutor = false>
 class delivery
 {
 public:
@@ -251,8 +251,8 @@ public:
     {
         if (waiter_ == nullptr)
             return;
-        if constexpr (AtHome)
-            waiter_->discard_at_home();
+        if constexpr (OnOwnExecutor)
+            waiter_->discard_on_own_executor();
         else
             waiter_->discard();
     }
@@ -262,8 +262,8 @@ public:
     void operator()()
     {
         Waiter* const arrived = std::exchange(waiter_, nullptr);
-        if constexpr (AtHome)
-            arrived->finish_at_home();
+        if constexpr (OnOwnExecutor)
+            arrived->finish_on_own_executor();
         else
             arrived->deliver();
     }
@@ -318,8 +318,8 @@ public:
         whole(*this).drop();
     }
 
-    /// The same for a delivery AtHome: the executor of the waiter has been moved out.
-    void discard_at_home() noexcept
+    /// The same for the second delivery: the executor of the waiter has been moved out.
+    void discard_on_own_executor() noexcept
     {
         canceller::detach(*this);
         discard_delivery(request_, *this);
@@ -327,7 +327,7 @@ public:
     }
 
     /// Begins the delivery, destroys the operation, then invokes the handler.
-    void finish_at_home()
+    void finish_on_own_executor()
     {
         clear_slot_of(handler_);
         accept_delivery(request_, *this);
@@ -380,7 +380,7 @@ protected:
             boost::asio::dispatch(home, delivery<Derived, true>(whole(*this)));
         }
         else
-            finish_at_home();
+            finish_on_own_executor();
     }
 
     void destroy_with_handler() noexcept
