@@ -198,13 +198,13 @@ private:
         roles_[child] = {name, place};
     }
 
-    /// Whether the time for the next kill has come. A twentieth of the jobs must have been finished since the last one:
-    /// on a slow machine, each generator or dispatcher may need a second to start.
+    /// Whether the time for the next kill has come. 75 jobs, or a twentieth of fewer jobs, must have been finished since
+    /// the last one: on a slow machine, each generator or dispatcher may need a second to start.
     [[nodiscard]] bool may_kill() const
     {
         return where_.what.kill_every != 0 &&
                steady_clock::now() - last_kill_ >= milliseconds(where_.what.kill_every) &&
-               where_.book.finished() - finished_at_kill_ >= where_.what.jobs / 20;
+               where_.book.finished() - finished_at_kill_ >= std::min(where_.what.jobs / 20, 75);
     }
 
     /// Kills one of the processes that may be killed, if there is one.
