@@ -92,9 +92,9 @@ public:
      *
      * By default, each release goes to the server. With a cohort, a lock that the server has granted passes
      * to the next waiter of the same session without a command: up to @p hand_overs times, and only during
-     * the first quarter of the lease. Then the session releases the lock at the server. All mutexes of the
-     * session with the same name and options share a cohort, and at most one of their waiters is in the
-     * server's queue.
+     * the first quarter of the lease. Then the session releases the lock at the server. A new mutex shares
+     * the newest cohort of its name in the session, if the options are equal. At most one waiter of a cohort
+     * is in the server's queue.
      *
      * So sessions take turns. The server serves the sessions first in, first out, and so does each session
      * with its waiters. The first waiter in the server's queue waits for at most @p hand_overs further
@@ -270,8 +270,8 @@ public:
      * Never.
      * @par Round trips
      * One command, and one message if the lock was held. While it waits, its session also sends one command
-     * per lease of the holder, for all waiters of this object. With mutex_options::durability, also one
-     * command to the replicas. With mutex_options::cohort, none if another holder of the session hands the lock over.
+     * per lease of the holder, for all waiters of this object. With mutex_options::durability, also two over a second
+     * connection, or more. With mutex_options::cohort, none if another holder of the session hands the lock over.
      * @par Complexity
      * Logarithmic in the number of waiters.
      */

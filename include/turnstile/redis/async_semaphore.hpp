@@ -44,7 +44,7 @@ using semaphore_options = mutex_options;
  * co_await permit.async_release();
  * @endcode
  *
- * It offers the same interface as @ref turnstile::async_semaphore. A permit is a *lease*: if its holder
+ * It has the asynchronous functions of @ref turnstile::async_semaphore. A permit is a *lease*: if its holder
  * crashes, the lease expires and the units become available. And a permit can be *lost*, like a lock of
  * an @ref async_mutex. `permit.lost()` is triggered before another process can get the units.
  *
@@ -59,7 +59,7 @@ using semaphore_options = mutex_options;
  * operations fail with `errc::capacity_mismatch`, and the log contains both numbers;
  * mutex_options::adopt_capacity accepts the server's capacity instead. @ref async_set_capacity changes the
  * capacity for all sessions. The server deletes a semaphore that is not used for a lease and the idle time of the
- * session, unless units were taken for good or the capacity was changed. The next user creates it anew.
+ * session, unless units were added or taken for good, or the capacity was changed. The next user creates it anew.
  *
  * @par What is exact
  * Units are neither lost nor duplicated if messages, connections or clients are lost. If the *server* loses
@@ -371,7 +371,7 @@ public:
     /**
      * @brief Creates the semaphore if it does not exist, and reports whether it did so.
      *
-     * Any other operation, except async_available() and async_inspect(), also creates it.
+     * The first other operation that changes the semaphore, or has to wait, also creates it.
      *
      * @par Completion Signature
      * @code void(error_code, bool) @endcode

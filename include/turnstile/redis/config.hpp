@@ -24,7 +24,7 @@ enum class log_level
     info,
     /// Needs attention: the connection is lost, the server may evict keys.
     warning,
-    /// The session cannot work until an operator repairs the cause.
+    /// The session cannot work until an operator repairs the cause, or an operation has failed.
     error,
 };
 
@@ -106,11 +106,11 @@ struct config
      * redis+sentinel://host:port,host:port/master/database        rediss+sentinel://... with TLS
      * @endcode
      *
-     * Everything except the host is optional, and each part may be percent-encoded. The options are `prefix`,
-     * `client_name`, `db`, `user`, `password`, `ca_file`, `cert_file`, `key_file`, `verify` (yes, no),
-     * `tls_name`, `renew_fraction`, `clock_drift`, `sentinel_user`, `sentinel_password`, and the durations
-     * `lease`, `claim_lease`, `idle_time`, `loss_margin`, `grace`, `health_check`, `connect_timeout`,
-     * `max_backoff`. A duration is a whole number with a unit: `500ms`, `15s`, `2min`, `1h`.
+     * Required are the host (and with sentinels the master) or a path. Each part may be percent-encoded. The options
+     * are `prefix`, `client_name`, `db`, `user`, `password`, `ca_file`, `cert_file`, `key_file`, `verify` (yes, no),
+     * `tls_name`, `renew_fraction`, `clock_drift`, `sentinel_user`, `sentinel_password`, and the durations `lease`,
+     * `claim_lease`, `idle_time`, `loss_margin`, `grace`, `health_check`, `connect_timeout`, `max_backoff`. A duration
+     * is a whole number with a unit: `500ms`, `15s`, `2min`, `1h`.
      *
      * @throws redis_error with errc::invalid_config; its text names the rule and the value that breaks it, but
      *         no part of a password, if the URL has a host.
@@ -229,8 +229,8 @@ struct config
     /// it, because an operator may repair the server.
     std::chrono::milliseconds max_backoff{1'000};
 
-    /// Receives the log. The session logs a problem once, not once per attempt, and the same failure of an
-    /// operation at most once a minute. By default, log_to_stderr(); if empty, nothing is logged.
+    /// Receives lines of all levels. The session logs a problem once, not once per attempt, and the same failure of
+    /// an operation once in each minute. By default, log_to_stderr(); if empty, nothing is logged.
     logger_type logger = &log_to_stderr;
 
     /// A warning that each session logs at its start, before the server's address; may be empty.

@@ -31,7 +31,7 @@ enum class errc
     unreachable = 2,
     /// The server rejects user and password, or requires them: it received none, or is in protected mode.
     wrong_credentials = 3,
-    /// The server's ACL denies the user a command or a channel that the session needs.
+    /// The server's ACL denies the user a command, a key or a channel that the session needs.
     missing_permission = 4,
     /// A key of the object contains another program's value of another type.
     wrong_type = 5,

@@ -30,7 +30,7 @@ namespace turnstile::redis {
  * co_await ready.async_wait();  // until some process calls ready.async_set()
  * @endcode
  *
- * It offers the same interface as @ref turnstile::event. With @ref event_reset::manual, waits complete while
+ * It has the asynchronous functions of @ref turnstile::event. With @ref event_reset::manual, waits complete while
  * the event is set, and a set lets all current waiters pass even if the event is reset at once. With
  * @ref event_reset::automatic, each set lets exactly one waiter pass, first in, first out, and sets do not
  * accumulate.

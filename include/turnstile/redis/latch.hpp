@@ -35,7 +35,7 @@ namespace turnstile::redis {
  * co_await loaded.async_wait();         // wherever somebody needs all three
  * @endcode
  *
- * It offers the same interface as @ref turnstile::latch. A latch opens once and stays open, so each use needs
+ * It has the asynchronous functions of @ref turnstile::latch. A latch opens once and stays open, so each use needs
  * its own name.
  *
  * @par Count
@@ -204,8 +204,8 @@ public:
     /**
      * @brief Counts one arrival, and waits until the latch is open.
      *
-     * The arrival counts when the operation starts: with the default token, when it is awaited. Cancellation
-     * does not withdraw it.
+     * The arrival counts when the operation starts: with the default token, when it is awaited. If the wait
+     * is cancelled or fails later, the arrival still counts.
      *
      * @par Completion Signature
      * @code void(error_code) @endcode

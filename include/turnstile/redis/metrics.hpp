@@ -114,7 +114,7 @@ struct session_metrics
     std::uint64_t malformed = 0;
     /// Attempts that wait, hold a lock, or are being released or cancelled.
     std::size_t attempts = 0;
-    /// From a command to its answer.
+    /// From a command to its answer; only commands of locks, semaphores and monitors.
     latency_histogram round_trip;
     /// From the start of an acquisition to its grant; successful acquisitions only.
     latency_histogram lock_wait;

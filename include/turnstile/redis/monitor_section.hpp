@@ -175,7 +175,7 @@ public:
      *         Then nothing has changed.
      * @par Round trips
      * None of its own: the command that ends the section, or a wait's, makes the contribution. While it
-     * lasts, one command per third of the lease renews all contributions of the session.
+     * lasts, one command per third of the lease renews up to 16 contributions of the session.
      */
     template <detail::whole_number Number, class Class, detail::whole_number Amount>
         requires std::derived_from<T, Class>

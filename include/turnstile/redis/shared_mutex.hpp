@@ -39,7 +39,7 @@ namespace turnstile::redis {
  * auto writing = co_await catalogue.async_lock();
  * @endcode
  *
- * It offers the same interface as @ref turnstile::shared_mutex, except for downgrades. Many readers may hold
+ * It has the asynchronous functions of @ref turnstile::shared_mutex. Many readers may hold
  * the mutex shared, or one writer exclusively. One of the shared holders may be upgradable: it can become
  * exclusive without a writer in between (@ref async_upgrade). Each hold is a lease of its own, as with
  * @ref async_mutex, so a crashed reader delays writers for at most one lease.
