@@ -531,6 +531,16 @@ BOOST_AUTO_TEST_CASE(a_permit_that_has_ended_is_not_reported_again)
     TEST_WORDS(take(1, "p", "call"), "busy", "1", "0", "0", "0", "1", "0");
 }
 
+// A client may receive the messages of all channels.
+BOOST_AUTO_TEST_CASE(the_break_of_a_permit_does_not_publish_its_id)
+{
+    enlist(3);
+    const std::string fence = take(2, "p")[4];
+    BOOST_TEST(break_lock(fence)[6] == "1");
+    TEST_WORDS(messages(), "broken pool " + fence);
+    BOOST_TEST(read()[1] == "3");
+}
+
 BOOST_AUTO_TEST_CASE(units_of_a_session_are_kept_partly)
 {
     enlist(6);

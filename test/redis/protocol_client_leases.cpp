@@ -415,4 +415,24 @@ BOOST_AUTO_TEST_CASE(a_holder_whose_lock_is_damaged_loses_it_and_others_hold_on)
     BOOST_TEST(std::get<lost>(events.at(1)).attempt == first);
 }
 
+// Several answers to one command are parsed one by one.
+BOOST_AUTO_TEST_CASE(a_single_answer_of_a_batch_that_cannot_be_parsed_shows_a_damaged_lock)
+{
+    const attempt_id holder = hold();
+    pass(5100ms);
+    BOOST_TEST(sent() == "renew");
+    refuse(std::string(turnstile::redis::detail::not_understood));
+    BOOST_TEST(!machine.holds(holder));
+    BOOST_TEST(std::get<reported>(events.at(0)).text.find("is damaged") != std::string::npos);
+    BOOST_TEST(std::get<lost>(events.at(1)).attempt == holder);
+    events.clear();
+
+    wait(5);
+    disconnect();
+    connect(2);
+    BOOST_TEST(sent() == "resync");
+    refuse(std::string(turnstile::redis::detail::not_understood));
+    BOOST_TEST((only<failed>().reason == client_result::damaged));
+}
+
 BOOST_AUTO_TEST_SUITE_END()

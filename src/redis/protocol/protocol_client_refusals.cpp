@@ -18,12 +18,15 @@ bool protocol_client::answered_by_damage(std::uint64_t number, const unanswered_
     const bool is_repeated = sent.op != operation::acquire && sent.op != operation::nudge &&
                              sent.op != operation::fetch && sent.op != operation::notify &&
                              sent.op != operation::count;
-    const auto lock = locks_.find(sent.lock);
-    if (is_repeated || !is_damage(text) || lock == locks_.end())
+    // The script of a batch catches errors. So only an answer that cannot be parsed shows that keys are damaged.
+    const bool is_batch = sent.op == operation::renew || sent.op == operation::resync ||
+                          sent.op == operation::contributions;
+    if (is_batch ? sent.ids.size() > 1 || text != not_understood : is_repeated || !is_damage(text))
         return false;
     script_answer answer;
     answer.status = text.starts_with("WRONGTYPE") ? status::wrong_type : status::damaged;
-    examine(lock->second, answer, text);
+    if (const auto lock = locks_.find(sent.lock); lock != locks_.end())
+        examine(lock->second, answer, text);
     answered(now_, number, std::span(&answer, 1));
     return true;
 }

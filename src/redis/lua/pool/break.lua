@@ -36,7 +36,10 @@ for _, id in ipairs(all) do
       redis.call('ZADD', s.done, text(s.now), 'broken ' .. text(fence))
       s.noted = true
     end
-    redis.pcall('PUBLISH', channel(id), 'lost ' .. id .. ' ' .. text(fence) .. ' ' .. text(s.now) .. ' broken')
+    -- The id of a permit is a secret, and no session waits for it.
+    if not is_permit(id) then
+      redis.pcall('PUBLISH', channel(id), 'lost ' .. id .. ' ' .. text(fence) .. ' ' .. text(s.now) .. ' broken')
+    end
     if not is_pair or fence ~= base then broken = broken + 1 end
   end
 end
