@@ -21,7 +21,7 @@ enum exit_status : int
 {
     /// `free`: there is no such holder.
     not_held = 1,
-    /// `run`: the lock was lost while the program ran.
+    /// `run`: the lock was lost before it was released.
     lock_lost = 123,
     /// `run`: the lock was not granted within the time limit.
     timed_out = 124,

@@ -24,7 +24,7 @@ namespace turnstile::cli {
 class signals
 {
 public:
-    /// Blocks the signals that end a process, unless they are ignored, and SIGCHLD, for this thread and the threads that
+    /// Blocks the signals that `run` forwards, unless they are ignored, and SIGCHLD, for this thread and the threads that
     /// it starts later. @p received is called on the executor for each of them. SIGPIPE is ignored from now on.
     signals(const boost::asio::any_io_executor& executor,
             std::function<void(const signalfd_siginfo&)> received);

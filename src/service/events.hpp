@@ -43,7 +43,7 @@ public:
     /// Observes @p observed, which has to live as long as this object.
     events(boost::asio::io_context& context, store& observed);
 
-    /// A new reader. Each call of the result waits for the next text of the stream; it is empty after @ref close.
+    /// A new reader. Each call of the result waits for the next text of the stream; it is empty at the end.
     std::function<awaitable<response>()> open();
 
     [[nodiscard]] std::size_t readers() const noexcept;

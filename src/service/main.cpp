@@ -180,7 +180,7 @@ std::optional<int> read_settings(int argc, char** argv, server_settings& connect
     std::string level = "info";
     std::string format = "text";
     option("--log-level", "TURNSTILE_LOG_LEVEL", level,
-           "Least important lines that are logged; debug includes all requests")
+           "Least important lines that are logged; debug includes answered requests")
         ->check(CLI::IsMember(levels));
     option("--log-format", "TURNSTILE_LOG_FORMAT", format, "Format of the lines of the log")
         ->check(CLI::IsMember({"text", "json"}));

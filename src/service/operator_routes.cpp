@@ -50,7 +50,8 @@ awaitable<response> service::metrics(const request&, const std::string&)
         add_metric(body, {"permits", "gauge", "Leased permits.", *numbers.permits});
     add_metric(body,
                {"event_readers", "gauge", "Clients that read the events.", events_.readers()});
-    add_metric(body, {"grants_total", "counter", "Successful down requests.", numbers.grants});
+    add_metric(body,
+               {"grants_total", "counter", "Successful downs and call-backs.", numbers.grants});
     add_metric(body, {"withdrawn_total", "counter",
                       "Waits that ended by a hang-up, a deletion, an error or the server's end.",
                       numbers.withdrawn});

@@ -21,7 +21,8 @@ namespace turnstile::service {
  * file begins with one for each semaphore and permit. Each later change appends one, before its request is answered.
  * A start replaces the file, and so does a long history.
  *
- * A process that is killed may leave an incomplete last line, which is ignored. Any other damage is an error.
+ * A process that is killed may leave an incomplete last line, which is ignored. A changed line is an error; a
+ * missing line of the history is not noticed.
  *
  * @par Thread safety
  * Unsafe: everything runs on the context.
