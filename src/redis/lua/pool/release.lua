@@ -22,8 +22,7 @@ local held, fences, clock, rest, expiry, claim, skew, capacity = string.match(re
   '^2 (%d+) (%d+ %d+) (%d+) (%-?%d+ (%d+) (%d+) (%d+) 0 %- (%d+) .*)$')
 local now = wall + (skew or 0)
 if held and its == ARGV[3] and ARGV[10] == '0' and not ARGV[11] and capacity ~= '268435456' and its % 64 ~= 0 and
-  (claim == ARGV[6] or claim + 0 >= (tonumber(ARGV[6]) or 1 / 0)) and clock + 0 <= now and
-  expiry + 0 >= now + (lease + ARGV[7] / 2) * 1000 then
+  claim == ARGV[6] and clock + 0 <= now and expiry + 0 >= now + (lease + ARGV[7] / 2) * 1000 then
   local holders = key .. '{holders}'
   local first = redis.call('ZRANGE', holders, 0, 0, 'WITHSCORES')
   if (first[2] or 0) + 0 > now and (first[1] == id or redis.call('ZSCORE', holders, id)) and
