@@ -497,6 +497,18 @@ BOOST_AUTO_TEST_CASE(a_nudge_proves_that_its_waiter_is_connected)
     BOOST_TEST(nudge("x#1.1")[0] == "own");
 }
 
+BOOST_AUTO_TEST_CASE(a_release_stores_the_claim_lease_of_its_caller_if_nobody_waits)
+{
+    pass(1us);
+    release("a#1.1", fence_of(acquire("a#1.1", 1)), "a#0.0");
+    claim = "5000";
+    const std::int64_t fence = fence_of(acquire("a#1.2", 1));
+    claim = "4000";
+    // The ordinary path, because the slot is known.
+    release("a#1.2", fence, "a#0.0");
+    BOOST_TEST(field("claim") == "4000");
+}
+
 BOOST_AUTO_TEST_CASE(keys_live_as_long_as_a_grant_with_the_claim_lease_of_another_client)
 {
     lease = claim = "15000";

@@ -103,7 +103,7 @@ public:
      * `turnstile::errc::no_participants` if all participants have dropped out.
      * `boost::asio::error::operation_aborted` if cancelled, or if the barrier or its session is destroyed.
      * `errc::session_closed`, errors of the server. `errc::unknown_outcome` if the server refuses to repeat or
-     * renew the arrival, which then counts until its lease expires, or if no answer comes for an hour. While the
+     * renew the arrival, which then counts until its lease expires, or if no answer comes for about an hour. While the
      * server is unreachable, the operation waits. A wrong configuration is an error, see @ref session.
      * @par Per-Operation Cancellation
      * Total, partial and terminal. The session withdraws the arrival, and the operation completes when the
@@ -137,7 +137,7 @@ public:
      * @par Errors
      * `turnstile::errc::no_participants` if all participants have dropped out. `errc::session_closed`,
      * errors of the server. `errc::unknown_outcome` if the session is closed meanwhile, if the connection
-     * breaks and the server refuses the repetition, or if no answer comes for an hour.
+     * breaks and the server refuses the repetition, or if no answer comes for about an hour.
      * @par Per-Operation Cancellation, Immediate completion
      * None.
      * @par Round trips

@@ -166,7 +166,7 @@ public:
      * @code void(error_code) @endcode
      * @par Errors
      * `errc::session_closed`, errors of the server. `errc::unknown_outcome` if the session is closed
-     * meanwhile, if the connection breaks and the server refuses the repetition, or if no answer comes for an hour.
+     * meanwhile, if the connection breaks and the server refuses the repetition, or without an answer in about an hour.
      * @par Per-Operation Cancellation, Immediate completion
      * None.
      * @par Round trips

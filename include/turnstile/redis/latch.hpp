@@ -45,7 +45,7 @@ namespace turnstile::redis {
  *
  * @par What is exact
  * An arrival counts once, whatever happens to messages, connections and clients, unless its process crashes before it
- * sends the arrival, or it fails with `errc::unknown_outcome`: after an hour without an answer. No waiter misses the
+ * sends the arrival, or it fails with `errc::unknown_outcome`: without an answer in about an hour. No waiter misses the
  * opening, unless its session is disconnected until the server has deleted the latch. If the *server* loses its memory,
  * all arrivals are forgotten, and waiters wait until enough arrive anew.
  *

@@ -21,7 +21,9 @@ bool protocol_client::answered_by_damage(std::uint64_t number, const unanswered_
     // The script of a batch catches errors. So only an answer that cannot be parsed shows that keys are damaged.
     const bool is_batch = sent.op == operation::renew || sent.op == operation::resync ||
                           sent.op == operation::contributions;
-    if (is_batch ? sent.ids.size() > 1 || text != not_understood : is_repeated || !is_damage(text))
+    const bool shows_damage =
+        is_batch ? sent.ids.size() == 1 && text == not_understood : !is_repeated && is_damage(text);
+    if (!shows_damage)
         return false;
     script_answer answer;
     answer.status = text.starts_with("WRONGTYPE") ? status::wrong_type : status::damaged;
