@@ -363,6 +363,22 @@ BOOST_AUTO_TEST_CASE(a_request_does_not_ask_before_it_knows_its_former_grants)
     BOOST_TEST(sent() == "next");
 }
 
+BOOST_AUTO_TEST_CASE(a_repeated_resync_leaves_out_what_was_granted_since)
+{
+    connect();
+    const job_request_id first = wait();
+    const job_request_id second = wait();
+    receive("job q dropped " + clock());
+    BOOST_TEST(sent() == "resync");
+    refuse("LOADING Redis is loading the dataset in memory");
+    receive("job q grant " + clock() + ' ' + clock(15s) + ' ' + attempt(first) + " 2 x");
+    pass(100ms);
+    BOOST_TEST(sent() == "resync");
+    BOOST_TEST(commands[0].arguments.size() == 4U);
+    answer({"ok " + clock() + " 0", "0", attempt(second), clock(15s), "2 x"});
+    BOOST_TEST(granted.size() == 2U);
+}
+
 // Otherwise the job of the first answer would be lost to the second one.
 BOOST_AUTO_TEST_CASE(a_request_asks_once_after_a_resync_and_a_fetch_in_vain)
 {

@@ -69,6 +69,7 @@ std::vector<job_action> job_client::take_actions()
         if (found == queues_.end() || found->second.users != 0 || has_to_ask(found->second))
             continue;
         ids_.erase(found->second.options.key);
+        set_time(timers_, id, found->second.next_timer, never);
         queues_.erase(found);
     }
     return std::exchange(actions_, {});
@@ -205,6 +206,7 @@ void job_client::drop(job_attempt_id id)
     queue_state& queue = queues_.at(found->second.queue);
     set_time(queue.expiries, id, found->second.expires, never);
     set_time(queue.limits, id, found->second.limit, never);
+    queue.tokens.erase({found->second.token, id});
     queue.progress.erase(id);
     queue.reported.erase(id);
     if (queue.expiries.empty())
@@ -318,7 +320,8 @@ void job_client::grant(job_request_id id, std::string text, server_time now, ser
     queue.renew_at = std::min(queue.renew_at, renewal_time(queue, std::max(each.expires, now_)));
     each.text = std::move(text);
     each.token = parsed.token;
-    set_timer(queue, std::min({each.expires, each.limit, queue.renew_at}));
+    queue.tokens.emplace(parsed.token, attempt_id);
+    set_timer(queue_id, std::min({each.expires, each.limit, queue.renew_at}));
     actions_.emplace_back(std::move(what));
 }
 

@@ -173,8 +173,8 @@ public:
     [[nodiscard]] bool is_idle() const noexcept { return requests_.empty() && calls_.empty(); }
 
 private:
-    /// Attempts, ordered by one of their times. A worker may have a hundred thousand jobs.
-    using attempt_times = std::set<std::pair<local_time, job_attempt_id>>;
+    /// Attempts or queues, ordered by one of their times. A session may have a hundred thousand of them.
+    using ids_by_time = std::set<std::pair<local_time, std::uint64_t>>;
 
     struct queue_state
     {
@@ -183,9 +183,11 @@ private:
         std::size_t users = 0;
         clock_bound clock;
         /// When the leases of its attempts expire, and when their time limits end.
-        attempt_times expiries;
-        attempt_times limits;
-        /// The time of the next timer of the queue, or an earlier one.
+        ids_by_time expiries;
+        ids_by_time limits;
+        /// The attempts by their tokens, which messages name. A server that has lost its memory may repeat a token.
+        std::set<std::pair<std::uint64_t, job_attempt_id>> tokens;
+        /// The time of the queue in `timers_`, which may be earlier than that of its next timer.
         local_time next_timer = never;
         /// When the leases are renewed, or a refused renewal is repeated.
         local_time renew_at = never;
@@ -314,7 +316,7 @@ private:
     void send_renewal(job_queue_id id);
     void send_progress(job_queue_id id);
     void send_renewal(job_queue_id id, const std::vector<job_attempt_id>& renewed);
-    void send_resync(job_queue_id id);
+    void send_resync(job_queue_id id, const std::vector<job_request_id>& requests);
     void resync_workers(job_queue_id id);
     void resend(const unanswered_command& sent);
 
@@ -336,10 +338,11 @@ private:
     void drop(job_attempt_id id);
     void lose(job_attempt_id id);
     void advance(local_time now);
-    static void set_timer(queue_state& queue, local_time at);
-    [[nodiscard]] static local_time earliest(const attempt_times& among);
-    static void set_time(attempt_times& among, job_attempt_id id, local_time& old, local_time at);
-    void schedule_ask(queue_state& queue, server_time shown, server_time due);
+    void work_on_timers(job_queue_id id);
+    void set_timer(job_queue_id id, local_time at);
+    [[nodiscard]] static local_time earliest(const ids_by_time& among);
+    static void set_time(ids_by_time& among, std::uint64_t id, local_time& old, local_time at);
+    void schedule_ask(job_queue_id id, server_time shown, server_time due);
     [[nodiscard]] static server_time relied_end(const queue_state& queue, server_time limit,
                                                 server_time now, server_time end);
     [[nodiscard]] local_time expiry(const queue_state& queue, server_time end) const;
@@ -357,6 +360,8 @@ private:
     std::uint64_t last_ = 0;
     std::map<job_queue_id, queue_state> queues_;
     std::map<std::string, job_queue_id, std::less<>> ids_;
+    // The queues that have timers, by their `next_timer`.
+    ids_by_time timers_;
     // Queues that the client perhaps forgets with the next actions.
     std::vector<job_queue_id> unused_;
     std::map<job_request_id, request> requests_;

@@ -63,7 +63,7 @@ void job_client::answered(local_time now, std::uint64_t number,
     if (shown != 0)
         queue.clock.sample(sent->sent_at, shown);
     if (answer[0].ends_with(" more"))
-        schedule_ask(queue, shown, shown);
+        schedule_ask(sent->queue, shown, shown);
     switch (sent->op)
     {
     case job_operation::next:
@@ -120,7 +120,7 @@ void job_client::on_next(const unanswered_command& sent, const std::vector<std::
     each.ends.reset();
     each.ticket = job_word(answer[0], 3);
     if (number != 0)
-        schedule_ask(queues_.at(each.queue), now, number);
+        schedule_ask(each.queue, now, number);
     if (each.cancelled)
         send_cancel(sent.subject);
 }
@@ -135,7 +135,7 @@ void job_client::on_renewal(const unanswered_command& sent, const std::vector<st
     // server has named the next due time to other sessions.
     const server_time due = number_in(job_word(answer[0], 2));
     if (due != 0 && due <= queue.due_at)
-        schedule_ask(queue, now, due);
+        schedule_ask(sent.queue, now, due);
     else
         queue.forget_ask();
     forget_if_unused(sent.queue);
@@ -167,13 +167,13 @@ void job_client::on_renewal(const unanswered_command& sent, const std::vector<st
     // Leases that are due come first.
     if (queue.renew_at > now_)
         send_progress(sent.queue);
-    set_timer(queue, std::min(queue.renew_at, queue.ask_at));
+    set_timer(sent.queue, std::min(queue.renew_at, queue.ask_at));
 }
 
 void job_client::on_resync(const unanswered_command& sent, const std::vector<std::string>& answer)
 {
     const std::int64_t now = number_in(job_word(answer[0], 1));
-    // A message may have granted a job to a request since, or the answer to another resync may have reported it.
+    // A message may have granted a job to a request since.
     const auto resynced = [this](job_request_id id)
     {
         const auto found = requests_.find(id);
@@ -303,7 +303,7 @@ void job_client::renewal_refused(job_queue_id id, std::string_view text)
     }
     // Nothing else reminds the client of what is due.
     queue.renew_at = now_ + retry_interval;
-    set_timer(queue, queue.renew_at);
+    set_timer(id, queue.renew_at);
 }
 
 }  // namespace turnstile::redis::detail

@@ -26,18 +26,19 @@ constexpr std::size_t max_fetches = 8;
 
 }  // namespace
 
-void job_client::set_timer(queue_state& queue, local_time at)
+void job_client::set_timer(job_queue_id id, local_time at)
 {
-    queue.next_timer = std::min(queue.next_timer, at);
+    queue_state& queue = queues_.at(id);
+    set_time(timers_, id, queue.next_timer, std::min(queue.next_timer, at));
 }
 
-local_time job_client::earliest(const attempt_times& among)
+local_time job_client::earliest(const ids_by_time& among)
 {
     return among.empty() ? never : among.begin()->first;
 }
 
-/// Changes a time of an attempt.
-void job_client::set_time(attempt_times& among, job_attempt_id id, local_time& old, local_time at)
+/// Changes a time of an attempt or a queue.
+void job_client::set_time(ids_by_time& among, std::uint64_t id, local_time& old, local_time at)
 {
     among.erase({old, id});
     old = at;
@@ -149,9 +150,9 @@ void job_client::send_progress(job_queue_id id)
     if (!is_connected_ || queue.renewing || queue.progress.empty())
         return;
     std::vector<job_attempt_id> reported;
-    for (const auto& [name, value] : queue.progress)
-        if (reported.size() < max_batch)
-            reported.push_back(name);
+    for (auto next = queue.progress.begin();
+         next != queue.progress.end() && reported.size() != max_batch; ++next)
+        reported.push_back(next->first);
     send_renewal(id, reported);
 }
 
@@ -170,31 +171,32 @@ void job_client::send_renewal(job_queue_id id, const std::vector<job_attempt_id>
     send(job_operation::renew, id, id, std::move(arguments), renewed);
 }
 
-void job_client::send_resync(job_queue_id id)
+/// Asks what has become of requests of a queue, except those that a message has granted a job since.
+void job_client::send_resync(job_queue_id id, const std::vector<job_request_id>& requests)
 {
     std::vector<std::string> arguments{nonce_name(nonce_)};
     std::vector<std::uint64_t> others;
-    for (const auto& [name, each] : requests_)
-        if (each.queue == id && each.resyncs)
+    for (const job_request_id name : requests)
+        if (const auto found = requests_.find(name); found != requests_.end())
         {
             arguments.push_back(std::to_string(name));
-            arguments.push_back(each.worker);
+            arguments.push_back(found->second.worker);
             others.push_back(name);
         }
     if (!others.empty())
         send(job_operation::resync, id, id, std::move(arguments), std::move(others));
 }
 
-/// Reports all waiting requests, because the server may have dropped them.
+/// Reports all waiting requests, because the server may have dropped them. It may drop many in several steps, and a
+/// resync in flight is executed after the step that a message has reported.
 void job_client::resync_workers(job_queue_id id)
 {
-    bool is_new = false;
+    std::vector<job_request_id> dropped;
     for (auto& [name, each] : requests_)
-        if (each.queue == id && each.waits && each.fetched.empty() && !each.cancelled)
-            is_new = !std::exchange(each.resyncs, true) || is_new;
-    // The server may drop many workers in several steps.
-    if (is_new)
-        send_resync(id);
+        if (each.queue == id && each.waits && each.fetched.empty() && !each.cancelled &&
+            !std::exchange(each.resyncs, true))
+            dropped.push_back(name);
+    send_resync(id, dropped);
 }
 
 void job_client::resend(const unanswered_command& sent)
@@ -214,7 +216,7 @@ void job_client::resend(const unanswered_command& sent)
         send_fetches();
         break;
     case job_operation::resync:
-        send_resync(sent.queue);
+        send_resync(sent.queue, sent.others);
         break;
     default:
         if (calls_.contains(sent.subject))

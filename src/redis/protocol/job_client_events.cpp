@@ -32,11 +32,16 @@ void job_client::connected(local_time now, std::uint64_t incarnation, bool is_ot
     advance(now);
     is_connected_ = true;
     incarnation_ = incarnation;
+    std::map<job_queue_id, std::vector<job_request_id>> sent_before;
+    for (const auto& [id, each] : requests_)
+        if (each.resyncs)
+            sent_before[each.queue].push_back(id);
     for (auto& [id, queue] : queues_)
     {
         // It may be the clock of another server, and a grant may arrive before the first answer.
         queue.clock.reset();
-        send_resync(id);
+        if (const auto found = sent_before.find(id); found != sent_before.end())
+            send_resync(id, found->second);
         if (!queue.expiries.empty() || has_to_ask(queue))
             send_renewal(id);
     }
@@ -109,9 +114,9 @@ void job_client::received(local_time now, std::string_view text)
     }
     if (found == ids_.end())
         return;
-    queue_state& queue = queues_.at(found->second);
+    const queue_state& queue = queues_.at(found->second);
     if (what == "due")
-        return schedule_ask(queue, shown, next_number(text));
+        return schedule_ask(found->second, shown, next_number(text));
     if (what == "grant")
         return on_grant(found->second, shown, text);
     if (what == "dropped")
@@ -119,9 +124,9 @@ void job_client::received(local_time now, std::string_view text)
     if (what != "lost")
         return;
     const auto token = static_cast<std::uint64_t>(next_number(text));
-    for (const auto& [expires, id] : queue.expiries)
-        if (attempts_.at(id).token == token)
-            return lose(id);
+    if (const auto named = queue.tokens.lower_bound({token, 0});
+        named != queue.tokens.end() && named->first == token)
+        lose(named->second);
 }
 
 /// Processes the rest of a grant message: the end of the lease, the attempt, and the record unless it is large.
@@ -165,48 +170,43 @@ void job_client::tick(local_time now)
         delayed_.erase(delayed_.begin());
         resend(again);
     }
-    for (auto& [id, queue] : queues_)
-    {
-        if (queue.next_timer > now)
-            continue;
-        bool renews = queue.renew_at <= now || queue.ask_at <= now;
-        while (earliest(queue.expiries) <= now)
-            lose(queue.expiries.begin()->second);
-        while (earliest(queue.limits) <= now)
-        {
-            const job_attempt_id due = queue.limits.begin()->second;
-            if (!is_connected_)
-            {
-                lose(due);
-                continue;
-            }
-            renews = true;
-            // The server's clock may be slower, so the client asks again soon.
-            set_time(queue.limits, due, attempts_.at(due).limit,
-                     now + std::chrono::milliseconds(10));
-        }
-        if (renews)
-            send_renewal(id);
-        queue.next_timer = std::min({earliest(queue.expiries), earliest(queue.limits),
-                                     queue.renew_at > now ? queue.renew_at : never,
-                                     queue.ask_at > now ? queue.ask_at : never});
-    }
+    while (earliest(timers_) <= now)
+        work_on_timers(timers_.begin()->second);
+}
+
+/// Does what is due in a queue, and sets its timer to a later time.
+void job_client::work_on_timers(job_queue_id id)
+{
+    queue_state& queue = queues_.at(id);
+    while (earliest(queue.expiries) <= now_)
+        lose(queue.expiries.begin()->second);
+    while (!is_connected_ && earliest(queue.limits) <= now_)
+        lose(queue.limits.begin()->second);
+    if (std::min({queue.renew_at, queue.ask_at, earliest(queue.limits)}) <= now_)
+        send_renewal(id);
+    // The server times an attempt out by its own clock, which may be slower, so the client asks again soon.
+    const local_time limit = earliest(queue.limits);
+    set_time(timers_, id, queue.next_timer,
+             std::min({earliest(queue.expiries),
+                       limit > now_ ? limit : now_ + std::chrono::milliseconds(10),
+                       queue.renew_at > now_ ? queue.renew_at : never,
+                       queue.ask_at > now_ ? queue.ask_at : never}));
 }
 
 /// Schedules a renewal for the time at which something is due at the server.
-void job_client::schedule_ask(queue_state& queue, server_time shown, server_time due)
+void job_client::schedule_ask(job_queue_id id, server_time shown, server_time due)
 {
+    queue_state& queue = queues_.at(id);
     const auto left = local_time(std::max<std::int64_t>(due - shown, 0));
     queue.ask_at = now_ + left + std::chrono::milliseconds(1);
     queue.due_at = due;
-    set_timer(queue, queue.ask_at);
+    set_timer(id, queue.ask_at);
 }
 
 std::optional<local_time> job_client::next_tick() const
 {
-    local_time next = delayed_.empty() ? never : delayed_.begin()->first;
-    for (const auto& [id, queue] : queues_)
-        next = std::min(next, queue.next_timer);
+    const local_time next =
+        std::min(delayed_.empty() ? never : delayed_.begin()->first, earliest(timers_));
     return next == never ? std::nullopt : std::optional(next);
 }
 
