@@ -168,25 +168,24 @@ void add_numbers(page_in_progress& what, const std::vector<std::string>& leaves)
 /// Reads the numbers of the semaphores of a page, fifty at a time, because a script must not
 /// keep the server from its other work.
 void read_page(const std::shared_ptr<directory_handle>& directory, session_engine& engine,
-               page_in_progress what, const page_completion& done)
+               const std::shared_ptr<page_in_progress>& what, const page_completion& done)
 {
     constexpr std::size_t at_once = 50;
-    const std::size_t end = std::min(what.named.size(), what.read + at_once);
+    const std::size_t end = std::min(what->named.size(), what->read + at_once);
     std::vector<std::string> keys;
-    for (std::size_t i = what.read; i < end; ++i)
-        keys.push_back(directory->key_of(what.named[i].name));
+    for (std::size_t i = what->read; i < end; ++i)
+        keys.push_back(directory->key_of(what->named[i].name));
     if (keys.empty())
-        return complete(done, {}, std::move(what.page));
-    directory->read_numbers(engine, keys,
-                            [directory, &engine, what = std::move(what),
-                             done](error_code error, const std::vector<std::string>& leaves)
-                            {
-                                if (error)
-                                    return complete(done, error, {});
-                                page_in_progress next = what;
-                                add_numbers(next, leaves);
-                                read_page(directory, engine, std::move(next), done);
-                            });
+        return complete(done, {}, std::move(what->page));
+    directory->read_numbers(
+        engine, keys,
+        [directory, &engine, what, done](error_code error, const std::vector<std::string>& leaves)
+        {
+            if (error)
+                return complete(done, error, {});
+            add_numbers(*what, leaves);
+            read_page(directory, engine, what, done);
+        });
 }
 
 using detail_completion = std::shared_ptr<completion<error_code, semaphore_detail>>;
@@ -258,10 +257,10 @@ void start_call(const std::shared_ptr<directory_handle>& directory, directory_ca
                             {
                                 if (error)
                                     return complete(done, error, {});
-                                page_in_progress what;
-                                what.page = parse_names(leaves, limit);
-                                what.named = std::exchange(what.page.semaphores, {});
-                                read_page(directory, engine, std::move(what), done);
+                                const auto what = std::make_shared<page_in_progress>();
+                                what->page = parse_names(leaves, limit);
+                                what->named = std::exchange(what->page.semaphores, {});
+                                read_page(directory, engine, what, done);
                             });
         });
 }
