@@ -20,6 +20,7 @@
 #include <exception>
 #include <future>
 #include <memory>
+#include <new>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -75,11 +76,14 @@ struct moody
             throw exception();
         if (throws_a_number.exchange(false))
             throw 1;
+        if (lacks_memory.exchange(false))
+            throw std::bad_alloc();
     }
 
     int number = 0;
     inline static std::atomic<bool> refuses = false;
     inline static std::atomic<bool> throws_a_number = false;
+    inline static std::atomic<bool> lacks_memory = false;
 };
 BOOST_DESCRIBE_STRUCT(moody, (), (number))
 
@@ -286,6 +290,19 @@ BOOST_AUTO_TEST_CASE(a_payload_that_throws_no_standard_exception_becomes_a_dead_
     const auto dead = listing.get();
     BOOST_TEST_REQUIRE(dead.size() == 1U);
     BOOST_TEST(!dead[0].payload);
+    job.async_finish(use_future).get();
+}
+
+BOOST_AUTO_TEST_CASE(an_attempt_fails_if_there_is_no_memory_for_its_payload)
+{
+    redis::job_queue<moody> moods(*session, "q");
+    queue.async_push("{\"number\":1}", push_options().attempts(2).backoff(0ms, 0ms), use_future)
+        .get();
+    moody::lacks_memory = true;
+    auto job = moods.async_next(use_future).get();
+    BOOST_TEST(job.payload().number == 1);
+    BOOST_TEST(job.attempt() == 2);
+    BOOST_TEST(moods.async_counts(use_future).get().dead == 0U);
     job.async_finish(use_future).get();
 }
 

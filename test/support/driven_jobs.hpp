@@ -71,7 +71,8 @@ struct driven_jobs
     /// Makes the job of the last grant a dead letter, and asks for another one.
     job_request_id bury()
     {
-        const job_request_id id = machine.bury(now, granted.back().attempt, "unreadable");
+        const job_request_id id = machine.reject(now, granted.back().attempt,
+                                                 redis::detail::attempt_end::buried, "unreadable");
         granted.clear();
         collect();
         return id;

@@ -64,7 +64,8 @@ void job_world::act(std::size_t index, const job_granted& what)
     who.tickets.erase('.' + std::to_string(what.request) + '/' + std::to_string(who.lease.count()));
     if (what.payload[0] == unreadable)
     {
-        const job_request_id id = who.machine->bury(local(who), what.attempt, "unreadable");
+        const job_request_id id = who.machine->reject(
+            local(who), what.attempt, redis::detail::attempt_end::buried, "unreadable");
         log("    and cannot read it, asks under .", id);
         who.waiting.emplace(id, pending());
         return;

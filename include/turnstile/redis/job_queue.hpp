@@ -57,7 +57,7 @@ namespace turnstile::redis {
  * @par Payloads
  * A `std::string` is stored as it is. A struct that is described with Boost.Describe is stored as JSON, like a
  * member of a @ref monitor. If a stored payload cannot be read as T, the job becomes a dead letter with the
- * reason, and the worker continues to wait.
+ * reason, and the worker continues to wait. If there is not enough memory to read it, the attempt fails.
  *
  * @par What is exact
  * No crash of a process loses a job that was pushed. A message grants a waiting worker its job, so no worker

@@ -103,14 +103,15 @@ job_request_id job_client::next(local_time now, job_queue_id queue, job_attempt_
     return last_;
 }
 
-job_request_id job_client::bury(local_time now, job_attempt_id id, std::string reason)
+job_request_id job_client::reject(local_time now, job_attempt_id id, attempt_end how,
+                                  std::string reason)
 {
     now_ = now;
     const job_queue_id queue = attempts_.at(id).queue;
     std::string ticket = std::move(attempts_.at(id).ticket);
     add_call({.queue = queue,
               .op = job_operation::end,
-              .ends = ending_of(id, attempt_end::buried, std::move(reason)),
+              .ends = ending_of(id, how, std::move(reason)),
               .awaited = false});
     add_request(queue).ticket = std::move(ticket);
     send_next(last_);

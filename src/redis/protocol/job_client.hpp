@@ -137,8 +137,8 @@ public:
     /// Ends an attempt, which has to be held.
     job_call_id end(local_time now, job_attempt_id id, attempt_end how, std::string error = {});
 
-    /// Makes the job of an attempt a dead letter, and asks for another one in the position of the worker.
-    job_request_id bury(local_time now, job_attempt_id id, std::string reason);
+    /// Ends an attempt whose payload cannot be read, and asks for another job in the position of the worker.
+    job_request_id reject(local_time now, job_attempt_id id, attempt_end how, std::string reason);
 
     /// Reports the progress of an attempt.
     void progress(local_time now, job_attempt_id id, std::string value);

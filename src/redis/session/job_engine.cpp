@@ -7,6 +7,7 @@
 #include <array>
 #include <boost/asio/error.hpp>
 #include <exception>
+#include <new>
 #include <string>
 #include <turnstile/redis/error.hpp>
 #include <turnstile/redis/job_queue.hpp>
@@ -185,10 +186,19 @@ void job_engine::perform(const job_granted& what)
     }
     const std::shared_ptr<waiting_worker> worker = found->second;
     std::shared_ptr<const void> payload;
+    attempt_end how = attempt_end::buried;
+    error_code error = errc::bad_state;
     std::string reason = "the payload cannot be read";
     try
     {
         payload = worker->queue->read(what.payload);
+    }
+    catch (const std::bad_alloc&)
+    {
+        // There may be enough memory later, or in another process.
+        how = attempt_end::failed;
+        error = boost::asio::error::no_memory;
+        reason = "there is not enough memory for the payload";
     }
     catch (const std::exception& thrown)
     {
@@ -200,10 +210,10 @@ void job_engine::perform(const job_granted& what)
     }
     if (!payload)
     {
-        owner_->report(errc::bad_state, worker->queue->options.key,
+        owner_->report(error, worker->queue->options.key,
                        "job " + std::to_string(what.id) + ": " + reason);
         remove(*worker);
-        worker->request = client_.bury(boot_time(), what.attempt, reason);
+        worker->request = client_.reject(boot_time(), what.attempt, how, reason);
         waiting_.emplace(worker->request, worker);
         worker->queue->waiting.insert(worker->request);
         return;
