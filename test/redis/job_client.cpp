@@ -431,6 +431,7 @@ BOOST_AUTO_TEST_CASE(a_message_about_another_attempt_ends_none)
 {
     connect();
     const job_attempt_id name = start();
+    receive("job q lost " + clock() + " 6");
     receive("job q lost " + clock() + " 8");
     receive("job q moved " + clock() + " 7");
     BOOST_TEST(machine.holds(name));

@@ -174,14 +174,9 @@ void job_client::on_resync(const unanswered_command& sent, const std::vector<std
 {
     const std::int64_t now = number_in(job_word(answer[0], 1));
     // A message may have granted a job to a request since.
-    const auto resynced = [this](job_request_id id)
-    {
-        const auto found = requests_.find(id);
-        return found != requests_.end() && found->second.resyncs ? found : requests_.end();
-    };
     for (std::size_t i = 2; i + 2 < answer.size(); i += 3)
     {
-        const auto found = resynced(parse_attempt(answer[i]).request);
+        const auto found = requests_.find(parse_attempt(answer[i]).request);
         if (found == requests_.end())
             continue;
         found->second.resyncs = false;
@@ -194,7 +189,7 @@ void job_client::on_resync(const unanswered_command& sent, const std::vector<std
     for (const job_request_id id : sent.others)
     {
         const std::string_view ticket = next_word(tickets);
-        const auto found = resynced(id);
+        const auto found = requests_.find(id);
         if (found == requests_.end())
             continue;
         found->second.resyncs = false;
