@@ -32,6 +32,7 @@
 #include <support/redis_server.hpp>
 #include <support/running_context.hpp>
 #include <support/tcp_proxy.hpp>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <turnstile/error.hpp>
 #include <turnstile/redis/barrier.hpp>
@@ -217,6 +218,7 @@ public:
     {
         if (pid_ != 0)
             return;
+        ::prctl(PR_SET_PDEATHSIG, SIGKILL);
         asio::io_context context;
         session own(context, settings);
         what(own);
