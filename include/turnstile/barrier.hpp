@@ -124,7 +124,7 @@ public:
      * @par Fairness
      * The waiters are posted in the order of their arrivals.
      * @par Immediate completion
-     * For the last participant, through the associated immediate executor.
+     * For the last participant, or with an error, through the associated immediate executor.
      * @par Complexity
      * As with `async_mutex::async_lock`, but linear in the number of participants for the last one.
      */
@@ -141,7 +141,7 @@ public:
      * @brief Drops out: the current round and all later ones need one arrival less. Local only.
      *
      * If no other arrival is missing, the call runs the completion step and ends the round, even if
-     * nobody waits.
+     * nobody waits. If a completion step runs already, its thread then ends the next round.
      *
      * @throws system_error with @ref errc::no_participants if all have dropped out.
      * @par Complexity

@@ -339,6 +339,18 @@ BOOST_AUTO_TEST_CASE(a_participant_that_drops_out_during_the_completion_step_may
     BOOST_TEST(s.steps == 2);
 }
 
+BOOST_AUTO_TEST_CASE(participants_that_drop_out_during_the_completion_step_end_the_next_round)
+{
+    busy_step s;
+    s.run_first_round(
+        [&]
+        {
+            s.meeting.arrive_and_drop();
+            s.meeting.arrive_and_drop();
+        });
+    BOOST_TEST(s.steps == 2);
+}
+
 BOOST_AUTO_TEST_CASE(an_arrival_during_the_completion_step_can_be_withdrawn)
 {
     busy_step s;

@@ -242,9 +242,11 @@ private:
     bool end_round(std::uint64_t word) noexcept
     {
         step_runs_ = true;
-        // Operations that arrive during the step belong to the next round. They may end it, too.
+        bool ends_again = false;
+        // Those who arrive or drop out during the step belong to the next round. They may end it, too.
         do
         {
+            const bool has_next_round = participants_ != 0;
             arrived_ = 0;
             for (waiter* w = parked_.front(); w != nullptr; w = w->next)
             {
@@ -255,7 +257,8 @@ private:
             if (completion_)
                 completion_();
             word = queue::lock_queue();
-        } while (arrived_ != 0 && arrived_ >= participants_);
+            ends_again = has_next_round && arrived_ >= participants_;
+        } while (ends_again);
         step_runs_ = false;
         waiter_list ready;
         watch_log log;
