@@ -177,7 +177,7 @@ public:
      * whose coroutines have waited for this mutex, if it has to wait. Allocates no waiter on the fast
      * path (see @ref has_await_fast_path), but Asio allocates a coroutine for `use_awaitable`.
      * Otherwise allocates a waiter, if it has to wait, from the associated allocator. The first waiter
-     * of a context in this mutex allocates a link, and posting may allocate.
+     * of a context in this mutex allocates a link, and posting may allocate, as may an operation on a watched lock.
      */
     template <boost::asio::completion_token_for<void(error_code, guard_type)> CompletionToken =
                   boost::asio::deferred_t>

@@ -30,9 +30,9 @@ namespace turnstile {
  * @brief Whether `co_await` of an operation in an `awaitable<>` takes the fast path.
  *
  * On the fast path, the operation tries without suspending, and allocates no memory for a waiter,
- * unless it has a time limit and must wait. This applies to calls without a token, and to the tokens
- * `deferred`, `as_tuple` and `redirect_error`. It also applies to `use_awaitable`, but Asio allocates
- * a coroutine then. All other tokens and adapters, such as `cancel_after`, take the ordinary way of Asio operations.
+ * unless it has a time limit and must wait. This applies to calls without a token, and to the tokens `deferred`,
+ * `as_tuple` (but not to a wait for a predicate) and `redirect_error`. For `use_awaitable`, Asio allocates a coroutine.
+ * Other tokens and adapters do without, as do `async_lock_all`, `with_lock`, `async_with` and job queues.
  *
  * The fast path depends on the implementation of `awaitable<>`. So it is enabled for the tested
  * versions of Boost, 1.88 to 1.92. With other versions, the same operations take the ordinary way.

@@ -142,15 +142,15 @@ public:
      *
      * @param guard     holds the mutex of this condition. It must not be moved or destroyed before
      *                  the wait has completed.
-     * @param predicate a function `bool()`; moved into the operation.
+     * @param predicate a function `bool()`; moved or copied into the operation.
      * @par Completion Signature
      * @code void(error_code) @endcode
      * @par Errors, Per-Operation Cancellation, Fairness
      * As with the other overload; @ref errc::predicate_threw. If the predicate is true after a
      * notification, a cancellation has no effect.
      * @par Immediate completion
-     * If the predicate is true at once, through the associated immediate executor; a coroutine that
-     * awaits it without a token, or with `use_awaitable`, is then not suspended.
+     * If the predicate is true or throws at once, or with another error at the start, through the associated immediate
+     * executor; a coroutine that awaits it without a token, or with `use_awaitable`, is then not suspended.
      * @par Complexity
      * Each wait for a notification allocates once, from the associated allocator. If the predicate
      * is true at once, there is no allocation when awaited in an `awaitable<>` without a token.

@@ -35,14 +35,14 @@ enum class errc
     not_owner = 1,
     /// The object was closed, so nothing more can be acquired.
     closed = 2,
-    /// The number of units or arrivals is below 1, or above what the object or permit can ever
-    /// have.
+    /// The number of units, arrivals or attempts is below 1, or above what the object or permit can ever
+    /// have; or another number is out of its range.
     invalid_count = 3,
     /// More units were released than are in use, or more arrivals counted than are missing.
     over_release = 4,
     /// The operation needs a guard or permit that is not empty.
     empty_guard = 5,
-    /// The guard or permit belongs to another object.
+    /// The guard, permit, condition or contribution belongs to another object.
     wrong_object = 6,
     /// The lock, the permit or the attempt of a job was lost. Local locks and permits are never lost.
     lost = 7,
@@ -71,7 +71,7 @@ enum class errc
 }
 
 /**
- * @brief Thrown when `leave()` is called with a token that does not hold the lock.
+ * @brief Thrown by `leave()` and by adopting, if the token does not hold the lock.
  *
  * Its code is @ref errc::not_owner. Its text names both tokens:
  * `Owner token mismatch. Expected 1 but received 7`.

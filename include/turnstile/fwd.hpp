@@ -10,8 +10,8 @@
 #include <boost/asio/execution/executor.hpp>
 #include <boost/asio/require.hpp>
 
-// Declares the public classes, for headers that only name them. This is the only place for default
-// template arguments and aliases.
+// Declares the primitives and what they return, for headers that only name them. This is the only place for default
+// template arguments, and for the aliases of the primitives.
 
 namespace turnstile {
 

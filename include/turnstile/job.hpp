@@ -99,7 +99,7 @@ struct job_counts
  * @tparam Queue the type of the queue, for instance @ref job_queue.
  *
  * @par Thread safety
- * Distinct objects: Safe. Shared objects: Unsafe. A job may be destroyed on any thread.
+ * Distinct objects: Safe, also to destroy on any thread; Unsafe with @ref unsynchronized. Shared objects: Unsafe.
  */
 template <class Queue>
 class [[nodiscard("a job that is not kept returns to its queue at once")]] job
@@ -122,7 +122,7 @@ public:
     /// Moves the attempt; @p other is empty afterwards.
     job(job&& other) noexcept = default;
 
-    /// Returns the present job to its queue, then moves the other one; @p other is empty
+    /// Moves the other job here, then returns the former one to its queue; @p other is empty
     /// afterwards.
     job& operator=(job&& other) noexcept
     {

@@ -58,8 +58,8 @@ namespace turnstile {
  * three, and `job_priority::high` in the others. So each level advances.
  *
  * @par Executors
- * Handlers without an executor run on that of the queue. Delays, back-offs and the rate limit need
- * the context of that executor to run, and keep it running while a job waits for them.
+ * Handlers without an executor run on that of the queue. While a job waits for a delay, a back-off or the rate limit,
+ * the context of that executor keeps running. If it does not run, the wait ends with the next operation on the queue.
  *
  * @par Lifetime
  * The queue may be destroyed while workers wait or have jobs. The waits complete with
@@ -257,7 +257,7 @@ public:
     }
 
     /**
-     * @brief Removes the waiting and delayed jobs. Active jobs and dead letters stay.
+     * @brief Removes the waiting and delayed jobs. Active jobs, jobs granted to workers, and dead letters stay.
      *
      * @par Completion Signature
      * @code void(error_code, std::size_t) @endcode

@@ -65,7 +65,7 @@ inline constexpr adopt_lock_t adopt_lock{};
  * @tparam Mutex the mutex type, for instance @ref async_mutex.
  *
  * @par Thread safety
- * Distinct objects: Safe. Shared objects: Unsafe. A guard may be destroyed on any thread.
+ * Distinct objects: Safe, also to destroy on any thread; Unsafe with @ref unsynchronized. Shared objects: Unsafe.
  */
 template <class Mutex>
 class [[nodiscard("a guard that is not kept releases its lock at once")]] lock_guard
@@ -131,8 +131,8 @@ public:
      * @brief The number of the grant, which rises with each grant of a lock; 0 if the guard is
      * empty.
      *
-     * Pass it with each write to a storage that rejects each number below the highest one so far: a
-     * write with such a number comes from a former holder.
+     * Pass it with each write to a storage that rejects each number below the highest one so far: a write with such a
+     * number comes from a former holder. This is for exclusive locks; of several readers, each is valid.
      */
     [[nodiscard]] std::uint64_t fencing_token() const noexcept { return grant_.number(); }
 
@@ -225,7 +225,7 @@ public:
     }
 
     /**
-     * @brief Empties the guard without releasing the lock.
+     * @brief Empties the guard without releasing the lock. Constant. Guards of a shared mutex do not have it.
      *
      * The token now holds the lock, which has to be released by `leave()`, or adopted by a guard.
      *

@@ -103,7 +103,7 @@ public:
     static constexpr bool can_be_lost = false;
 
     /**
-     * @brief A named condition of one monitor. Created by @ref make_condition.
+     * @brief A named condition of one monitor. Created by @ref make_condition; neither copied nor moved.
      *
      * @par Thread safety
      * Distinct objects: Safe. Shared objects: Safe.
@@ -143,7 +143,7 @@ public:
      *
      * Created by @ref section::contribute. It is withdrawn by @ref section::withdraw, or by its
      * destructor: at once if the lock is free, otherwise when its turn comes among the waiters of the
-     * lock. Then the thread that releases the lock withdraws it, so that no context has to run.
+     * lock. Then the thread that releases the lock withdraws it. If there is no memory for this wait, the program ends.
      *
      * A default-constructed or moved-from contribution is empty. A contribution may outlive its
      * monitor.
@@ -160,7 +160,7 @@ public:
         /// Moves the contribution; @p other is empty afterwards.
         contribution_type(contribution_type&& other) noexcept = default;
 
-        /// Withdraws the present contribution, then moves the other one; @p other is empty
+        /// Moves the other contribution here, then withdraws the former one; @p other is empty
         /// afterwards.
         contribution_type& operator=(contribution_type&& other) noexcept
         {
@@ -243,13 +243,13 @@ public:
          * @par Completion Signature
          * @code void(error_code) @endcode
          * @par Errors
-         * @ref errc::wrong_object if the condition belongs to another monitor; `operation_aborted`
-         * if cancelled, while the lock is held, or if the monitor is destroyed;
-         * @ref errc::predicate_threw.
+         * @ref errc::wrong_object if the condition belongs to another monitor; `operation_aborted` if cancelled or if
+         * the condition is destroyed, while the lock is held, or if the monitor is destroyed; after that,
+         * @ref errc::empty_guard; @ref errc::predicate_threw.
          * @par Per-Operation Cancellation
          * All types end the wait; see @ref condition.
          * @par Immediate completion
-         * If the predicate already holds, or throws.
+         * If the predicate already holds or throws, or with another error at the start.
          * @par Complexity
          * As with @ref condition::async_wait.
          */
@@ -476,7 +476,7 @@ public:
     /// @ref basic_async_mutex::snapshot. Waiters of conditions are not included.
     [[nodiscard]] lock_snapshot snapshot() const { return mutex_->snapshot(); }
 
-    /// Creates a condition of this monitor. It may outlive the monitor.
+    /// Creates a condition of this monitor, and allocates its state. It may outlive the monitor.
     [[nodiscard]] condition_type make_condition(std::string name = {})
     {
         return condition_type(*mutex_, state_, std::move(name));
@@ -487,7 +487,7 @@ public:
      *
      * When the body ends, also by an exception, the lock is released, as in @ref with_lock.
      *
-     * @param body a function of `section&` that returns an `awaitable<R>`, or an R at once.
+     * @param body a function of `section&` that returns an `awaitable<R>`, or an R at once; executed as by with_lock().
      * @par Completion Signature
      * @code void(std::exception_ptr, R) @endcode
      * or `void(std::exception_ptr)` if R is void.
@@ -499,7 +499,7 @@ public:
      * to the body.
      * @par Complexity
      * That of @ref basic_async_mutex::async_lock, of the body, and of a release, which is constant. Allocates
-     * the coroutine of the body, if it is one.
+     * three coroutines if the body is one, as @ref with_lock does.
      */
     template <class Body, class CompletionToken = boost::asio::deferred_t>
         requires detail::section_body_for<Body, section> &&
@@ -522,18 +522,18 @@ public:
     /**
      * @brief Executes a @ref transaction, which changes the state without a body.
      *
-     * If the transaction names a condition, it waits until its requirements hold, like
+     * With `wait_on`, it waits on that condition until its requirements hold, like
      * section::async_wait().
      *
      * @param what the transaction. Its conditions must exist until the operation has completed.
      * @par Completion Signature
      * @code void(std::exception_ptr, bool) @endcode
-     * Whether the transaction was executed. Without a condition, it is not executed if a requirement
+     * Whether the transaction was executed. Without `wait_on`, it is not executed if a requirement
      * does not hold.
      * @par Errors
      * A `system_error` with `boost::system::errc::result_out_of_range` if a sum is not a value of
      * its member's type: nothing was changed; the text names the member, the values and the limits.
-     * @ref errc::wrong_object if the condition belongs to another monitor. `operation_aborted` if
+     * @ref errc::wrong_object if a condition belongs to another monitor. `operation_aborted` if
      * cancelled or the monitor was destroyed before the execution.
      * @par Per-Operation Cancellation
      * All types, while it waits for the lock or the condition; nothing was changed then.

@@ -68,12 +68,12 @@ struct lock_event
 {
     /// The name of the lock.
     std::string_view name{};
-    /// The number of the grant of a mutex or a shared mutex; the number of units of a semaphore.
+    /// The number of the grant of a mutex or a shared mutex, 0 before a grant; the number of units of a semaphore.
     std::uint64_t number = 0;
     /// The waiting time of a grant, or the time for which a released mutex was held; otherwise
     /// zero.
     std::chrono::nanoseconds duration{};
-    /// Where the operation was started.
+    /// Where the operation was started that requested the lock; empty for a release of a semaphore.
     std::source_location where{};
 };
 
@@ -82,7 +82,7 @@ struct lock_event
 /// They run on the thread of the event, while no lock of the library is held, and must not throw.
 struct lock_hooks
 {
-    /// An operation has to wait.
+    /// An operation has to wait. A wait of a condition is no such operation.
     std::function<void(const lock_event&)> on_contended{};
     /// A lock was granted, at once or after a wait.
     std::function<void(const lock_event&)> on_acquired{};
@@ -95,11 +95,11 @@ struct lock_counters
 {
     /// The number of grants.
     std::uint64_t acquired = 0;
-    /// The number of waits.
+    /// The number of operations that had to wait, without the waits of conditions.
     std::uint64_t contended = 0;
     /// The number of releases.
     std::uint64_t released = 0;
-    /// The total time of the waits that ended with a grant.
+    /// The total time of the waits that ended with a grant; of a condition's, the part after the notification.
     std::chrono::nanoseconds waited{};
 };
 
@@ -136,8 +136,8 @@ private:
  *     log(lock.name, lock.waiters.size());
  * @endcode
  *
- * A lock is watched for its whole life, or never. A watched lock does not use the fast path, and
- * reads the clock. Other locks pay nothing.
+ * A lock is watched for its whole life, or never. Most operations on a watched lock take its queue lock, allocate a
+ * record of their events, and read the clock. Other locks pay nothing.
  *
  * @par Lifetime
  * The watched locks share its ownership.

@@ -28,7 +28,7 @@ namespace turnstile {
  * @tparam Semaphore the semaphore type, for instance @ref async_semaphore.
  *
  * @par Thread safety
- * Distinct objects: Safe. Shared objects: Unsafe. A permit may be destroyed on any thread.
+ * Distinct objects: Safe, also to destroy on any thread; Unsafe with @ref unsynchronized. Shared objects: Unsafe.
  */
 template <class Semaphore>
 class [[nodiscard("a permit that is not kept returns its units at once")]] permit
@@ -48,7 +48,7 @@ public:
     {
     }
 
-    /// Releases the present units, then moves the others; @p other is empty afterwards.
+    /// Moves the other units here, then releases the former ones; @p other is empty afterwards.
     permit& operator=(permit&& other) noexcept
     {
         permit(std::move(other)).swap(*this);

@@ -18,9 +18,9 @@ namespace turnstile {
 /// starts; see @ref basic_job_queue.
 enum class job_priority
 {
-    high,
-    normal,
-    low,
+    high,    ///< has precedence in 12 of 16 starts
+    normal,  ///< has precedence in 3 of 16 starts
+    low,     ///< has precedence in 1 of 16 starts
 };
 
 /**

@@ -347,8 +347,8 @@ public:
      * There is no other writer in between, and no new reader is granted during the wait.
      *
      * @param guard an upgradable lock of this mutex. It must not be moved or destroyed before the
-     *              operation has completed. It is empty after a success, and unchanged after an
-     *              error.
+     *              operation has completed. It is empty after a success. After an error, it has its lock as before,
+     *              perhaps under another number. While the operation waits, it is empty.
      * @par Completion Signature
      * @code void(error_code, guard_type) @endcode
      * @par Errors
@@ -359,7 +359,7 @@ public:
      * @par Immediate completion
      * If there are no readers, or with an error, through the associated immediate executor.
      * @par Complexity
-     * Constant.
+     * As with @ref async_lock.
      */
     template <boost::asio::completion_token_for<void(error_code, guard_type)> CompletionToken =
                   boost::asio::deferred_t>
@@ -375,9 +375,9 @@ public:
     /**
      * @brief Converts an exclusive lock into a shared one, without another writer in between.
      *
-     * Readers that do not wait behind a writer are granted. Local only.
+     * Readers that do not wait behind a writer are granted. @p guard is empty afterwards. Local only.
      *
-     * @throws system_error with @ref errc::empty_guard or @ref errc::wrong_object.
+     * @throws system_error with @ref errc::empty_guard or @ref errc::wrong_object. Linear in the readers granted.
      */
     [[nodiscard]] shared_guard_type downgrade(guard_type&& guard)
     {

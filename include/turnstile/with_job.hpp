@@ -111,9 +111,9 @@ private:
  * @par Completion Signature
  * @code void(std::exception_ptr) @endcode
  * @par Errors
- * The exception of the body. A `system_error` with `operation_aborted` if cancelled before the body
- * began, or with @ref errc::lost if the attempt was lost, even if the body returned normally. If the
- * body returned, the error of finishing the job.
+ * The exception of the body. A `system_error` with the error of `async_next()`, for instance `operation_aborted` if
+ * cancelled before the body began, or with @ref errc::lost if the attempt was lost, even if the body returned normally.
+ * If the body returned, the error of finishing the job.
  * @par Per-Operation Cancellation
  * All types. Before the job is granted, the wait is aborted; afterwards, the cancellation is
  * forwarded to the body. If job::lost() is triggered, the body receives a terminal cancellation and

@@ -42,9 +42,9 @@ namespace turnstile {
  * @code void(std::exception_ptr, R) @endcode
  * or `void(std::exception_ptr)` if R is void.
  * @par Errors
- * The exception of the body. A `system_error` with `operation_aborted` if cancelled before the body
- * began, or with @ref errc::lost if the lock was lost, even if the body returned normally, unless a
- * wait of the body has reported the loss. If the body returned, the error of the release.
+ * The exception of the body. A `system_error` with the error of `async_lock()`, for instance `operation_aborted` if
+ * cancelled before the body began, or with @ref errc::lost if the lock was lost, even if the body returned normally,
+ * unless a wait of the body has reported the loss. If the body returned, the error of the release.
  * @par Per-Operation Cancellation
  * All types. Before the grant, the wait is aborted; afterwards, the cancellation is forwarded to
  * the body. If the lock is lost, the body receives a terminal cancellation and is awaited to its
@@ -54,7 +54,7 @@ namespace turnstile {
  * that executor has to be a strand: the loss cancels the body from another handler, and Asio forbids
  * this while a thread runs the body. With `use_future`, that executor is the system executor.
  * @par Complexity
- * That of the mutex, and a coroutine if the body returns an awaitable.
+ * That of the mutex. Allocates three coroutines if the body returns an awaitable: the body's, and two around it.
  */
 template <class Mutex, class Body, class CompletionToken = boost::asio::deferred_t>
     requires detail::section_body_for<Body, typename Mutex::guard_type> &&

@@ -61,7 +61,7 @@ public:
     /// Moves the contribution; @p other is empty afterwards.
     contribution(contribution&& other) noexcept = default;
 
-    /// Withdraws the present contribution, then moves the other one; @p other is empty afterwards.
+    /// Moves the other contribution here, then withdraws the former one; @p other is empty afterwards.
     contribution& operator=(contribution&& other) noexcept
     {
         contribution moved(std::move(other));
