@@ -317,6 +317,9 @@ BOOST_AUTO_TEST_CASE(arrivals_during_the_completion_step_may_end_the_next_round)
         {
             s.arrive(s.c);
             s.arrive(s.d);
+            // Nobody continues before the completion step has ended.
+            drain(s.context);
+            BOOST_TEST(s.a.state() == "waiting");
         });
     BOOST_TEST(s.c.state() == "done");
     BOOST_TEST(s.d.state() == "done");
