@@ -375,9 +375,9 @@ public:
     /**
      * @brief Converts an exclusive lock into a shared one, without another writer in between.
      *
-     * Readers that do not wait behind a writer are granted. @p guard is empty afterwards. Local only.
+     * Grants the readers that do not wait behind a writer; linear in their number. Empties @p guard. Local only.
      *
-     * @throws system_error with @ref errc::empty_guard or @ref errc::wrong_object. Linear in the readers granted.
+     * @throws system_error with @ref errc::empty_guard or @ref errc::wrong_object; @p guard is unchanged then.
      */
     [[nodiscard]] shared_guard_type downgrade(guard_type&& guard)
     {

@@ -243,7 +243,7 @@ private:
     {
         step_runs_ = true;
         bool ends_again = false;
-        // Those who arrive or drop out during the step belong to the next round. They may end it, too.
+        // Arrivals and drops during the step belong to the next round, and may end it.
         do
         {
             const bool has_next_round = participants_ != 0;
